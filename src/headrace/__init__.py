@@ -1,0 +1,9 @@
+"""Stream processing for Python teams, on Spark. Every public name is here, and nothing else."""
+
+from headrace.app import App
+from headrace.graph.connector import postgres
+from headrace.log.queue import Queue
+from headrace.operators.dedupe import dedupe
+from headrace.operators.event_time import event_time
+
+__all__ = ["App", "Queue", "dedupe", "event_time", "postgres"]

@@ -1,0 +1,437 @@
+"""App: what a user declares, as frozen definitions in the order they were made.
+
+    app = hr.App("payments")
+    transactions = app.stream("transactions", schema="id string, at timestamp", event_time="at", id="id")
+
+    @app.stream
+    def alerts(transactions): ...
+
+Declaring starts nothing and knows nothing of Spark. A mistake that is visible at a declaration raises there when it is
+made from plain Python; `load` (which the commands use) gathers those of a whole file, and `App.graph()` raises them
+together with what the rules find. A declared function stays callable: with static DataFrames it gives the batch answer.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import linecache
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, TypeVar, overload
+
+from headrace.errors import DeclarationError, DeclarationErrors, HeadraceError, Location
+from headrace.graph import options, rules
+from headrace.graph.call import calling, definition
+from headrace.graph.connector import Connector, Postgres
+from headrace.graph.graph import Graph
+from headrace.graph.mistakes import gathering
+from headrace.graph.node import Derived, Node, Source
+from headrace.graph.options import Element
+from headrace.log.schema import Schema
+
+Function = Callable[..., Any]
+Duration = str | timedelta
+Columns = str | Sequence[str]
+
+_N = TypeVar("_N", Source, Derived)
+_NO_DELAY = "0 seconds"
+_made: ContextVar[list[App] | None] = ContextVar("made", default=None)
+
+
+class Declared:
+    """A declared function: still the plain function when called, with its `definition` beside it."""
+
+    __name__: str
+
+    def __init__(self, definition: Derived) -> None:
+        self.definition = definition
+        functools.update_wrapper(self, definition.function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.definition.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{self.definition.kind} {self.definition.name} of {', '.join(self.definition.inputs)}>"
+
+
+Decorator = Callable[[Function], Declared]
+
+
+class App:
+    """A named set of declarations; one file declares one."""
+
+    def __init__(self, name: str) -> None:
+        call = calling()
+        self.name = options.name("app", name, call)
+        self.where = call.where
+        self._definitions: list[Node] = []
+        self._mistakes: tuple[DeclarationError, ...] = ()
+        made = _made.get()
+        if made is not None:
+            made.append(self)
+
+    def __repr__(self) -> str:
+        return f"<App {self.name}: {', '.join(node.name for node in self._definitions)}>"
+
+    @property
+    def definitions(self) -> tuple[Node, ...]:
+        """Everything declared so far, in order."""
+        return tuple(self._definitions)
+
+    def graph(self) -> Graph:
+        """The graph, when no rule objects; else DeclarationErrors with everything that is wrong."""
+        graph = Graph.of(self)
+        rules.validate(graph, self._mistakes)
+        return graph
+
+    @overload
+    def stream(
+        self,
+        name_or_function: str,
+        *,
+        schema: str | Schema,
+        topic: str | None = None,
+        event_time: str | None = None,
+        delay: Duration = _NO_DELAY,
+        id: str | None = None,
+        key: Columns | None = None,
+        partitions: int | None = None,
+        retention: Duration | None = None,
+    ) -> Source: ...
+    @overload
+    def stream(self, name_or_function: Function) -> Declared: ...
+    @overload
+    def stream(
+        self,
+        *,
+        topic: str | None = None,
+        key: Columns | None = None,
+        partitions: int | None = None,
+        retention: Duration | None = None,
+    ) -> Decorator: ...
+    def stream(
+        self,
+        name_or_function: str | Function | None = None,
+        *,
+        schema: str | Schema | None = None,
+        topic: str | None = None,
+        event_time: str | None = None,
+        delay: Duration = _NO_DELAY,
+        id: str | None = None,  # noqa: A002 - the word for it in a declaration
+        key: Columns | None = None,
+        partitions: int | None = None,
+        retention: Duration | None = None,
+    ) -> Source | Declared | Decorator:
+        """Declare an input, `app.stream("transactions", schema=…)`, or a function, `@app.stream`.
+
+        `topic` is the name unless given. `event_time` is a timestamp column, and `delay` how much later than others an
+        event may come. `id` is the column that makes an event unique. `key` is the Kafka key: a function's results with
+        the same key stay in order. For a function, `topic`, `partitions` or `retention` ask for a topic of its own.
+        """
+        call = calling()
+        if name_or_function is not None and not callable(name_or_function):
+            name = options.name("stream", name_or_function, call)
+            element = Element(f"stream `{name}`", call)
+            if schema is None:
+                element.mistake(
+                    "HR-003",
+                    f"Stream `{name}` has no schema, so its records cannot be read.",
+                    fix='add the columns, such as `schema="id string, amount double, at timestamp"`; '
+                    "to declare a function instead, write `@app.stream` without a name",
+                )
+            columns = None if schema is None else options.schema(element, schema)
+            named_time = options.event_time(element, event_time, columns)
+            named_id = options.column(element, "id", id, columns)
+            return self._register(
+                Source(
+                    name=name,
+                    kind="stream",
+                    topic=options.topic(element, topic, name),
+                    schema=options.required(columns, named_time, named_id),
+                    event_time=named_time,
+                    delay_ms=options.milliseconds(element, "delay", delay),
+                    id=named_id,
+                    key=options.key(element, key, columns),
+                    partitions=options.partitions(element, partitions),
+                    retention_ms=options.retention(element, retention),
+                    connector=None,
+                    where=call.where,
+                )
+            )
+        given = {"schema": schema, "event_time": event_time, "id": id, "delay": None if delay == _NO_DELAY else delay}
+        for option, value in given.items():
+            if value is not None:
+                Element("stream", call).mistake(
+                    "HR-011",
+                    f"`{option}` describes an input, and this stream has no name, which makes it a function.",
+                    found=f"{option}={value!r}",
+                    fix=f'for an input, begin with its name: `app.stream("transactions", {option}=…)`; '
+                    f"for a function, leave `{option}` out: its columns are those of the DataFrame it returns",
+                    option=option,
+                )
+        return self._function(
+            "stream", name_or_function, topic=topic, key=key, partitions=partitions, retention=retention
+        )
+
+    def table(
+        self,
+        name: str,
+        connector: Connector | None = None,
+        *,
+        key: Columns | None = None,
+        schema: str | Schema | None = None,
+        topic: str | None = None,
+        partitions: int | None = None,
+    ) -> Source:
+        """Declare a table: captured from a database by its connector, or any topic whose records have this `key`.
+
+        A captured table may leave the schema to the database.
+        """
+        call = calling()
+        name = options.name("table", name, call)
+        element = Element(f"table `{name}`", call)
+        if connector is not None and not isinstance(connector, Postgres):
+            guess = f'hr.postgres("{connector}")' if isinstance(connector, str) else 'hr.postgres("public.cards")'
+            element.mistake(
+                "HR-012",
+                f"The second argument of {element.label} must say where the table is captured from.",
+                found=repr(connector),
+                fix=f'write `app.table("{name}", {guess}, …)`; or leave it out and give a `schema`, '
+                "to read the table from its topic",
+            )
+        elif connector is None and schema is None:
+            element.mistake(
+                "HR-003",
+                f"Table `{name}` has no schema and no database to take it from.",
+                fix='add the columns, such as `schema="card string, owner string"`; '
+                'or capture it: `app.table("cards", hr.postgres("public.cards"), key="card")`',
+            )
+        columns = None if schema is None else options.schema(element, schema)
+        keyed = options.key(element, key, columns)
+        return self._register(
+            Source(
+                name=name,
+                kind="table",
+                topic=options.topic(element, topic, name),
+                schema=options.required(columns, *keyed),
+                event_time=None,
+                delay_ms=0,
+                id=None,
+                key=keyed,
+                partitions=options.partitions(element, partitions),
+                retention_ms=None,
+                connector=connector,
+                where=call.where,
+            )
+        )
+
+    @overload
+    def view(self, function: Function) -> Declared: ...
+    @overload
+    def view(
+        self,
+        *,
+        key: Columns,
+        topic: str | None = None,
+        partitions: int | None = None,
+        retention: Duration | None = None,
+    ) -> Decorator: ...
+    def view(
+        self,
+        function: Function | None = None,
+        *,
+        key: Columns | None = None,
+        topic: str | None = None,
+        partitions: int | None = None,
+        retention: Duration | None = None,
+    ) -> Declared | Decorator:
+        """Declare a served table: `@app.view(key="card")`. `key` names the columns that make a row unique."""
+        return self._function("view", function, topic=topic, key=key, partitions=partitions, retention=retention)
+
+    def _function(
+        self,
+        kind: Literal["stream", "view"],
+        function: Function | None,
+        *,
+        topic: str | None,
+        key: Columns | None,
+        partitions: int | None,
+        retention: Duration | None,
+    ) -> Declared | Decorator:
+        call = calling()
+
+        def declare(function: Function) -> Declared:
+            name = options.name(kind, getattr(function, "__name__", repr(function)), call)
+            where = definition(function) or call.where
+            element = Element(f"{kind} `{name}`", call)
+            return Declared(
+                self._register(
+                    Derived(
+                        name=name,
+                        kind=kind,
+                        function=function,
+                        inputs=options.inputs(element, function, name, where),
+                        key=options.key(element, key, None),
+                        topic=options.topic(element, topic, name),
+                        pinned=any(option is not None for option in (topic, partitions, retention)),
+                        partitions=options.partitions(element, partitions),
+                        retention_ms=options.retention(element, retention),
+                        where=where,
+                    )
+                )
+            )
+
+        return declare if function is None else declare(function)
+
+    def _register(self, node: _N) -> _N:
+        self._definitions.append(node)
+        return node
+
+
+def load(path: Path) -> App:
+    """Run the user's file and give the one App in it; what cannot be loaded is a DeclarationErrors.
+
+    The file runs under a module name of its own, so `if __name__ == "__main__"` does not, with its directory first on
+    `sys.path` while it loads. The module is forgotten afterwards, so that Spark ships its functions by value. Mistakes
+    in its declarations are kept in the App and come out of `App.graph()`.
+    """
+    file = path.resolve()
+    linecache.checkcache(str(file))
+    module = ModuleType(f"headrace_app_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}")
+    module.__file__ = str(file)
+    made: list[App] = []
+    token = _made.set(made)
+    try:
+        with gathering() as mistakes, _importable(module, file.parent):
+            failure = _run(path, file, module)
+    finally:
+        _made.reset(token)
+    if failure is not None:
+        raise DeclarationErrors([*mistakes, *getattr(failure, "errors", [failure])])
+    bound = [value for value in vars(module).values() if isinstance(value, App)]
+    apps = list(dict.fromkeys([*(app for app in made if app.where.file == str(file)), *bound]))
+    if len(apps) != 1:
+        raise DeclarationErrors([*mistakes, _not_one(path, apps)])
+    app = apps[0]
+    app._mistakes = tuple(mistakes)
+    return app
+
+
+@contextmanager
+def _importable(module: ModuleType, directory: Path) -> Iterator[None]:
+    sys.modules[module.__name__] = module
+    sys.path.insert(0, str(directory))
+    try:
+        yield
+    finally:
+        sys.modules.pop(module.__name__, None)
+        if str(directory) in sys.path:
+            sys.path.remove(str(directory))
+
+
+def _run(path: Path, file: Path, module: ModuleType) -> DeclarationError | None:
+    """Run the file in the module; what went wrong, if anything did."""
+    try:
+        exec(compile(file.read_bytes(), str(file), "exec"), vars(module))  # noqa: S102 - running it is the point
+    except DeclarationError as error:
+        return error
+    except HeadraceError:
+        raise
+    except SyntaxError as error:
+        return _unreadable(file, error) if _is_text_of(error.filename) else _raised(file, error)
+    except OSError as error:
+        return _missing(path, file, error) if error.filename == str(file) else _raised(file, error)
+    except (Exception, SystemExit) as error:
+        return _raised(file, error)
+    return None
+
+
+def _missing(path: Path, file: Path, error: OSError) -> DeclarationError:
+    inside = sorted(file.glob("app.py")) if file.is_dir() else []
+    near = sorted(file.parent.glob("*.py"))[:5] if file.parent.is_dir() else []
+    if inside:
+        fix = f"name the file in it: `{path / 'app.py'}`"
+    elif near:
+        fix = f"correct the path; beside it there are {', '.join(f'`{path.parent / one.name}`' for one in near)}"
+    else:
+        fix = f"correct the path; it was looked for from {Path.cwd()}"
+    return DeclarationError(
+        "HR-020",
+        f"The app `{path}` cannot be read: {(error.strerror or 'no such file').lower()}.",
+        found=path,
+        fix=fix,
+    )
+
+
+def _unreadable(file: Path, error: SyntaxError) -> DeclarationError:
+    return DeclarationError(
+        "HR-021",
+        f"Python cannot read this line: {error.msg}.",
+        where=Location(error.filename or str(file), error.lineno or 1),
+        fix="correct the marked line or the one before it; an editor with Python support shows the place",
+    )
+
+
+def _raised(file: Path, error: BaseException) -> DeclarationError:
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if _is_beside(Path(frame.filename), file)]
+    where = Location(theirs[-1].filename, theirs[-1].lineno or 1) if theirs else Location(str(file), 1)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        fix = (
+            f"install `{package}` into the environment that runs headrace, or correct the name; "
+            f"a file of your own, `{package}.py`, must stand beside the app"
+        )
+    elif isinstance(error, SystemExit):
+        fix = 'let the file only declare; put what runs a program under `if __name__ == "__main__":`'
+    else:
+        fix = "correct the marked line; Headrace runs the file to see what it declares, so it must run to its end"
+    return DeclarationError(
+        "HR-022",
+        f"`{file.name}` stopped with {type(error).__name__} while it was loaded; nothing was started.",
+        where=where,
+        found=f"{type(error).__name__}: {error}" if str(error) else type(error).__name__,
+        fix=fix,
+    )
+
+
+def _not_one(path: Path, apps: list[App]) -> DeclarationError:
+    if not apps:
+        return DeclarationError(
+            "HR-023",
+            f"`{path}` was loaded, and there is no App in it.",
+            found=path,
+            fix='make one at the top, outside of functions: `app = hr.App("payments")`; or name the file that has it',
+        )
+    first, second = apps[0], apps[1]
+    what = f"The file makes {len(apps)} Apps, and it is not clear which one to run"
+    fix = "keep one App in a file; move the other with its declarations to a file of its own"
+    if first.name == second.name:
+        what = f"The file makes the App `{first.name}` twice, and each knows only what was declared on it"
+        fix = "remove the second one, and declare everything on the first"
+    return DeclarationError(
+        "HR-024",
+        f"{what}; the first is made at {first.where}.",
+        where=second.where,
+        found=" and ".join(f"`{app.name}` (line {app.where.line})" for app in apps),
+        fix=fix,
+    )
+
+
+def _is_text_of(filename: str | None) -> bool:
+    return filename is not None and Path(filename).is_file()
+
+
+def _is_beside(frame: Path, file: Path) -> bool:
+    """Whether the frame is the app or one of its neighbours, not an installed package that happens to be below."""
+    installed = (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parent)
+    return frame == file or (
+        frame.is_relative_to(file.parent) and not any(frame.is_relative_to(place) for place in installed)
+    )

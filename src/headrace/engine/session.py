@@ -1,0 +1,86 @@
+"""The one Spark session of a process, with the settings that the figures in docs/performance.md were measured with.
+
+Real-time mode holds a task slot for every task of every stage for the whole batch, whether there is data or not, so a
+local master has many more slots than cores; idle tasks cost next to nothing. On a cluster the executors must have that
+many cores between them. Connector and kernel jars travel with the session, and so do the app's own modules.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from headrace.errors import RunError
+from headrace.kernel import bridge
+from headrace.parts import jars, java, kernel_jar
+
+Report = Callable[[str], None]
+LOCAL_SLOTS = 64
+
+_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    "spark.locality.wait": "0s",
+    "spark.plugins": bridge.PLUGIN,
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+    "spark.sql.streaming.stopTimeout": "60s",
+}
+
+
+def session(
+    name: str,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    modules: Sequence[Path] = (),
+    report: Report = lambda _: None,
+) -> SparkSession:
+    """Start the session, or return the one that runs. `settings` are Spark's own and win over Headrace's."""
+    home = java.find()
+    os.environ["JAVA_HOME"] = str(home.home)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if _is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    files = [*jars.files(jars.CONNECTOR, report), kernel_jar.kernel_jar(report)]
+    options = dict(_SETTINGS)
+    if _is_local(master):
+        options |= {"spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS, "spark.driver.host": "127.0.0.1"}
+    options |= {"spark.jars": ",".join(str(file) for file in files), "spark.driver.extraJavaOptions": _logging()}
+    if modules:
+        options["spark.submit.pyFiles"] = ",".join(str(file) for file in modules)
+    options |= dict(settings or {})
+    builder = SparkSession.builder.appName(name).master(master or f"local[{LOCAL_SLOTS}]")
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    report("starting Spark")
+    try:
+        spark = builder.getOrCreate()
+    except (PySparkException, RuntimeError, OSError) as error:
+        raise RunError(
+            "HR-301",
+            "Spark could not be started.",
+            found=str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__,
+            fix="check the master's address and the settings under [spark] in headrace.toml",
+        ) from error
+    return spark
+
+
+def _is_local(master: str | None) -> bool:
+    return master is None or master.startswith("local")
+
+
+def _logging() -> str:
+    return f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"

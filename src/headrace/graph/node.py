@@ -1,0 +1,54 @@
+"""What was declared: inputs (`Source`) and functions (`Derived`), frozen the moment they are declared.
+
+A node's topic is where its records are in the log. A derived node has one by name, whether or not the plan writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from headrace.errors import Location
+from headrace.graph.connector import Connector
+from headrace.log.schema import Schema
+
+DEFAULT_PARTITIONS = 2
+
+
+@dataclass(frozen=True)
+class Source:
+    """An input: a stream of events, or a table. `schema` is None only for a captured table, whose columns are the
+    database's. `event_time` and `id` of a stream and the `key` of a table are NOT NULL in the schema."""
+
+    name: str
+    kind: Literal["stream", "table"]
+    topic: str
+    schema: Schema | None
+    event_time: str | None
+    delay_ms: int
+    id: str | None
+    key: tuple[str, ...]
+    partitions: int
+    retention_ms: int | None
+    connector: Connector | None
+    where: Location
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A function of other nodes: its `inputs` are its parameter names. `pinned`: the user asked for a topic."""
+
+    name: str
+    kind: Literal["stream", "view"]
+    function: Callable[..., Any]
+    inputs: tuple[str, ...]
+    key: tuple[str, ...]
+    topic: str
+    pinned: bool
+    partitions: int
+    retention_ms: int | None
+    where: Location
+
+
+Node = Source | Derived

@@ -1,0 +1,52 @@
+"""Which declared functions become topics, and the query that writes each.
+
+A function is a topic when it is a view, is read by more than one function, is pinned (`topic=`, `partitions=` or
+`retention=` was given), or is read by nobody; otherwise it is fused into its one reader and runs inside that query. One
+query writes one topic and has the name of its node, so that its checkpoint keeps its place when others come and go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.graph.graph import Graph
+from headrace.graph.node import Derived
+
+
+@dataclass(frozen=True)
+class Query:
+    """`reads` are the nodes read from topics; `fused` are the functions to call, in this order, before `node`."""
+
+    name: str
+    node: Derived
+    reads: tuple[str, ...]
+    fused: tuple[Derived, ...]
+
+
+def is_topic(graph: Graph, node: Derived) -> bool:
+    """Whether the node is written to the log rather than fused into its reader."""
+    return node.kind == "view" or node.pinned or len(graph.readers(node.name)) != 1
+
+
+def plan(graph: Graph) -> tuple[Query, ...]:
+    """The queries of a valid graph, each after those whose topics it reads."""
+    return tuple(
+        _query(graph, node) for node in graph.topological() if isinstance(node, Derived) and is_topic(graph, node)
+    )
+
+
+def _query(graph: Graph, node: Derived) -> Query:
+    reads: dict[str, None] = {}
+    fused: list[Derived] = []
+
+    def gather(reader: Derived) -> None:
+        for name in reader.inputs:
+            read = graph.node(name)
+            if isinstance(read, Derived) and not is_topic(graph, read):
+                gather(read)
+                fused.append(read)
+            else:
+                reads[name] = None
+
+    gather(node)
+    return Query(node.name, node, tuple(reads), tuple(fused))

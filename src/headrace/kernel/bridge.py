@@ -1,0 +1,143 @@
+"""The only code that talks to the JVM.
+
+Python declares, the kernel (`java/`) runs: each function here hands a DataFrame to a static method of the kernel and
+wraps what comes back. `building` says for which query a plan is being built, so that operators, which know nothing of
+apps and topics, can still send late rows to the right place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+PLUGIN = "headrace.kernel.MeterPlugin"
+
+
+@dataclass
+class Build:
+    """The query whose plan is being built: where its side outputs go, and which operators it turned out to have."""
+
+    query: str
+    late_topic: str
+    kafka: Mapping[str, str]
+    operators: list[str] = field(default_factory=list)
+
+    def operator(self, kind: str) -> str:
+        """A name for the next operator of this kind: `dedupe`, `dedupe_2`, …"""
+        same = sum(1 for name in self.operators if name == kind or name.startswith(f"{kind}_"))
+        name = kind if same == 0 else f"{kind}_{same + 1}"
+        self.operators.append(name)
+        return name
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """The counts of one source partition or operator partition in this run; -1 or None where it has none."""
+
+    query: str
+    of: str
+    partition: int
+    rows: int
+    dead: int
+    late: int
+    repeats: int
+    next_offset: int
+    event_time_us: int | None
+
+
+_BUILD: ContextVar[Build | None] = ContextVar("headrace_build", default=None)
+_NO_TIME = -(2**63)
+
+
+@contextmanager
+def building(build: Build) -> Iterator[Build]:
+    """Operators called inside belong to this query."""
+    token = _BUILD.set(build)
+    try:
+        yield build
+    finally:
+        _BUILD.reset(token)
+
+
+def decode(
+    records: DataFrame,
+    *,
+    query: str,
+    topic: str,
+    dead_topic: str,
+    ddl: str,
+    event_time: str | None,
+    future_ms: int,
+    kafka: Mapping[str, str] | None,
+) -> DataFrame:
+    """Rows of a schema from Spark's Kafka records; what does not fit goes to the dead-letter topic (see RecordDecoder)."""
+    spark = records.sparkSession
+    side = _side_output(spark, kafka) if kafka is not None else None
+    rows = _kernel(spark).RecordDecoder.decode(
+        records._jdf, query, topic, dead_topic, ddl, event_time, future_ms, side
+    )
+    return DataFrame(rows, spark)
+
+
+def encode(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Kafka records (`key`, `value`) of rows; the value is JSON."""
+    spark = rows.sparkSession
+    return DataFrame(_kernel(spark).RecordEncoder.encode(rows._jdf, _strings(spark, key)), spark)
+
+
+def dedupe(rows: DataFrame, by: Sequence[str], at: str, within_ms: int) -> DataFrame:
+    """The streaming plan of `hr.dedupe`."""
+    spark = rows.sparkSession
+    late = _late_rows(spark, "dedupe")
+    return DataFrame(_kernel(spark).Dedupe.dedupe(rows._jdf, _strings(spark, by), at, within_ms, late), spark)
+
+
+def gauges(spark: SparkSession) -> list[Gauge]:
+    """What the kernel has counted on all executors, a fraction of a second ago."""
+    found: list[Gauge] = []
+    for line in _kernel(spark).Meter.snapshot().splitlines():
+        query, of, partition, *values = line.split("\t")
+        rows, dead, late, repeats, next_offset, event_time = map(int, values)
+        time = None if event_time == _NO_TIME else event_time
+        found.append(Gauge(query, of, int(partition), rows, dead, late, repeats, next_offset, time))
+    return found
+
+
+def forget(spark: SparkSession, query: str) -> None:
+    """Start the gauges of a query from zero."""
+    _kernel(spark).Meter.forget(query)
+
+
+def _late_rows(spark: SparkSession, kind: str) -> Any:
+    build = _BUILD.get()
+    if build is None:
+        return _kernel(spark).LateRows("unnamed", kind, None, None)
+    side = _side_output(spark, build.kafka)
+    return _kernel(spark).LateRows(build.query, build.operator(kind), build.late_topic, side)
+
+
+def _side_output(spark: SparkSession, kafka: Mapping[str, str]) -> Any:
+    options = _jvm(spark).java.util.HashMap()
+    for name, value in kafka.items():
+        options.put(name.removeprefix("kafka."), value)
+    return _kernel(spark).SideOutput(options)
+
+
+def _kernel(spark: SparkSession) -> Any:
+    return _jvm(spark).headrace.kernel
+
+
+def _jvm(spark: SparkSession) -> Any:
+    return spark._jvm
+
+
+def _strings(spark: SparkSession, values: Sequence[str]) -> Any:
+    array = spark.sparkContext._gateway.new_array(_jvm(spark).java.lang.String, len(values))  # pyright: ignore[reportOptionalMemberAccess]
+    for i, value in enumerate(values):
+        array[i] = value
+    return array

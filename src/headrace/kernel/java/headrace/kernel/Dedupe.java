@@ -1,0 +1,179 @@
+package headrace.kernel;
+
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.streaming.ExpiredTimerInfo;
+import org.apache.spark.sql.streaming.ListState;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.streaming.StatefulProcessor;
+import org.apache.spark.sql.streaming.TTLConfig;
+import org.apache.spark.sql.streaming.TimeMode;
+import org.apache.spark.sql.streaming.TimerValues;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import scala.collection.Iterator;
+
+/**
+ * The streaming plan of `hr.dedupe`; operators/dedupe.py says what it means.
+ *
+ * <p>State: for each bucket of keys ({@link Fingerprint}) a list of chunks, each the keys and times that one call kept. A
+ * call appends one chunk; a list of many chunks, or one that a timer found to hold expired times, is written anew as one.
+ * A time may go when the watermark has reached it plus `within`; an event-time timer at the next whole slice after that
+ * sees to it, so a bucket has a handful of timers however many keys it holds. The tables of recently used buckets stay in
+ * memory for the length of the task, which in real-time mode is minutes.
+ *
+ * <p>The clock is Spark's recorded watermark in every mode, so a batch that is run again decides the same.
+ */
+public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
+  private static final long serialVersionUID = 1L;
+  private static final StructType KEY = new StructType().add("bucket", DataTypes.IntegerType, false);
+  private static final StructType OUTPUT = new StructType().add(PackedRow.COLUMN, DataTypes.BinaryType);
+  private static final int HIGH = 1;
+  private static final int LOW = 2;
+  private static final int TIME = 3;
+  private static final int PACKED = 4;
+  private static final int SLICES = 4;
+  private static final int MOST_CHUNKS = 64;
+  private static final int CACHED_ENTRIES = 1 << 20;
+
+  private final StructType schema;
+  private final long within;
+  private final long slice;
+  private final LateRows late;
+  private transient ListState<byte[]> chunks;
+  private transient Meter.Gauge gauge;
+  private transient LinkedHashMap<Integer, Bucket> cache;
+  private transient int cachedEntries;
+
+  /** A bucket in memory. */
+  private static final class Bucket {
+    final SeenKeys seen = new SeenKeys();
+    final HashSet<Long> timers = new HashSet<>();
+    int chunks;
+  }
+
+  private Dedupe(StructType schema, long within, LateRows late) {
+    this.schema = schema;
+    this.within = within;
+    this.slice = Math.max(1000, within / SLICES / 1000 * 1000);
+    this.late = late;
+  }
+
+  /** Rows of `in` without repeats: `by` are the key columns, `at` the event time. */
+  public static Dataset<Row> dedupe(Dataset<Row> in, String[] by, String at, long withinMillis, LateRows late) {
+    StructType schema = in.schema();
+    Column time = functions.unix_micros(PackedRow.column(at));
+    Dataset<Row> packed = in
+        .select(Fingerprint.of(schema, by, time).as("__hr_key"), time.as("time"), PackedRow.pack(in))
+        .select("__hr_key.bucket", "__hr_key.high", "__hr_key.low", "time", PackedRow.COLUMN);
+    Dataset<Row> kept = packed.groupBy(functions.col("bucket")).as(Encoders.row(KEY), Encoders.row(packed.schema()))
+        .transformWithState(new Dedupe(schema, withinMillis * 1000, late), TimeMode.EventTime(), OutputMode.Update(),
+            Encoders.row(OUTPUT));
+    return PackedRow.unpack(kept, schema);
+  }
+
+  @Override
+  public void init(OutputMode mode, TimeMode time) {
+    chunks = getHandle().getListState("chunks", Encoders.BINARY(), TTLConfig.NONE());
+    cache = new LinkedHashMap<>(256, 0.75f, true);
+    cachedEntries = 0;
+  }
+
+  @Override
+  public Iterator<Row> handleInputRows(Row key, Iterator<Row> rows, TimerValues clock) {
+    if (gauge == null) gauge = late.gauge(TaskContext.getPartitionId());
+    long watermark = Math.multiplyExact(clock.getCurrentWatermarkInMs(), 1000L);
+    Bucket bucket = bucket(key.getInt(0), watermark);
+    SeenKeys seen = bucket.seen;
+    int before = seen.size();
+    List<Row> out = new ArrayList<>();
+    ByteBuffer fresh = SeenKeys.chunk(16);
+    while (rows.hasNext()) {
+      Row row = rows.next();
+      byte[] packed = row.getAs(PACKED);
+      if (row.isNullAt(TIME)) {
+        late.send(packed, schema, null, watermark, gauge);
+        continue;
+      }
+      if (!row.isNullAt(HIGH)) {
+        long at = row.getLong(TIME), high = row.getLong(HIGH), low = row.getLong(LOW);
+        if (at + within <= watermark) {
+          late.send(packed, schema, at, watermark, gauge);
+          continue;
+        }
+        if (seen.contains(high, low, at, within)) {
+          gauge.add(Meter.REPEATS);
+          continue;
+        }
+        if (bucket.timers.add(expiry(at))) getHandle().registerTimer(expiry(at));
+        seen.add(high, low, at);
+        if (!fresh.hasRemaining()) fresh = SeenKeys.chunk(fresh.capacity() / 12).put(fresh.flip());
+        SeenKeys.entry(fresh, high, low, at);
+      }
+      out.add(RowFactory.create((Object) packed));
+    }
+    if (fresh.position() > 0) {
+      cachedEntries += seen.size() - before;
+      if (++bucket.chunks > MOST_CHUNKS) {
+        chunks.put(new byte[][] {seen.bytes()});
+        bucket.chunks = 1;
+      } else {
+        chunks.appendValue(Arrays.copyOf(fresh.array(), fresh.position()));
+      }
+    }
+    return scala.jdk.javaapi.CollectionConverters.asScala(out.iterator());
+  }
+
+  @Override
+  public Iterator<Row> handleExpiredTimer(Row key, TimerValues clock, ExpiredTimerInfo timer) {
+    long watermark = Math.multiplyExact(clock.getCurrentWatermarkInMs(), 1000L);
+    forget(key.getInt(0));
+    SeenKeys seen = bucket(key.getInt(0), watermark).seen;
+    if (seen.size() == 0) {
+      forget(key.getInt(0));
+      chunks.clear();
+    } else {
+      chunks.put(new byte[][] {seen.bytes()});
+      cache.get(key.getInt(0)).chunks = 1;
+    }
+    return scala.jdk.javaapi.CollectionConverters.<Row>asScala(List.<Row>of().iterator());
+  }
+
+  /** The bucket, from memory or from the state, without what has expired. */
+  private Bucket bucket(int number, long watermark) {
+    Bucket known = cache.get(number);
+    if (known != null) return known;
+    Bucket bucket = new Bucket();
+    Iterator<byte[]> stored = chunks.get();
+    while (stored.hasNext()) {
+      bucket.seen.load(stored.next(), watermark - within);
+      bucket.chunks++;
+    }
+    bucket.seen.eachTime(at -> bucket.timers.add(expiry(at)));
+    cache.put(number, bucket);
+    cachedEntries += bucket.seen.size();
+    while (cachedEntries > CACHED_ENTRIES && cache.size() > 1) forget(cache.keySet().iterator().next());
+    return bucket;
+  }
+
+  private void forget(int number) {
+    Bucket bucket = cache.remove(number);
+    if (bucket != null) cachedEntries -= bucket.seen.size();
+  }
+
+  /** The end, in milliseconds, of the slice in which the watermark passes at + within. */
+  private long expiry(long at) {
+    return Math.floorDiv(at + within + slice - 1, slice) * (slice / 1000);
+  }
+}

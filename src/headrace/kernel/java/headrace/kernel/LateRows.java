@@ -1,0 +1,43 @@
+package headrace.kernel;
+
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.kafka.common.header.Header;
+import org.apache.spark.sql.types.StructType;
+
+/** Where an operator puts rows that came too late for it: the late topic, as JSON, with the watermark they missed. */
+public final class LateRows implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  private final String query;
+  private final String operator;
+  private final String topic;
+  private final SideOutput side;
+
+  /** With a null side, late rows are counted and left out. */
+  public LateRows(String query, String operator, String topic, SideOutput side) {
+    this.query = query;
+    this.operator = operator;
+    this.topic = topic;
+    this.side = side;
+  }
+
+  Meter.Gauge gauge(int partition) {
+    return Meter.gauge(query, operator, partition);
+  }
+
+  /** A row that is late, or has no event time at all (`at` null). */
+  void send(byte[] packed, StructType schema, Long at, long watermarkMicros, Meter.Gauge gauge) {
+    gauge.add(Meter.LATE);
+    if (side == null) return;
+    StringBuilder watermark = new StringBuilder();
+    Timestamps.write(watermark, watermarkMicros, true);
+    List<Header> headers = new ArrayList<>();
+    headers.add(SideOutput.header("headrace.query", query));
+    headers.add(SideOutput.header("headrace.operator", operator));
+    headers.add(SideOutput.header("headrace.watermark", watermark));
+    headers.add(SideOutput.header("headrace.reason", at == null ? "no event time" : "late"));
+    side.send(topic, null, new JsonEncoder(schema).encode(PackedRow.read(packed, schema.size())), headers);
+  }
+}

@@ -1,0 +1,101 @@
+package headrace.kernel;
+
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLongArray;
+
+/**
+ * What the kernel has seen, while a batch is still running.
+ *
+ * <p>Spark reports a batch when it ends, and a real-time batch lasts minutes. So each task writes its counts to a gauge,
+ * {@link MeterPlugin} carries the gauges of every executor to the driver a few times a second, and the engine reads
+ * {@link #snapshot} there. Counts are of this run: after a crash, rows that are read again are counted again.
+ */
+public final class Meter {
+  public static final int ROWS = 0;
+  public static final int DEAD = 1;
+  public static final int LATE = 2;
+  public static final int REPEATS = 3;
+  public static final int OFFSET = 4;
+  public static final int EVENT_TIME = 5;
+  private static final int SLOTS = 6;
+  private static final int FIRST_MAXIMUM = OFFSET;
+
+  private static final ConcurrentHashMap<String, Gauge> GAUGES = new ConcurrentHashMap<>();
+  private static final ConcurrentHashMap<String, Map<String, long[]>> EXECUTORS = new ConcurrentHashMap<>();
+
+  private Meter() {}
+
+  /** The counts of one source partition or operator partition. One task writes it at a time. */
+  public static final class Gauge {
+    private final AtomicLongArray values = new AtomicLongArray(SLOTS);
+
+    Gauge() {
+      values.set(OFFSET, -1);
+      values.set(EVENT_TIME, Long.MIN_VALUE);
+    }
+
+    void add(int slot) {
+      values.lazySet(slot, values.getPlain(slot) + 1);
+    }
+
+    void raise(int slot, long value) {
+      if (value > values.getPlain(slot)) values.lazySet(slot, value);
+    }
+
+    long[] read() {
+      long[] copy = new long[SLOTS];
+      for (int i = 0; i < SLOTS; i++) copy[i] = values.get(i);
+      return copy;
+    }
+  }
+
+  /** The gauge of a query's source or operator (`of`) for one partition. */
+  static Gauge gauge(String query, String of, int partition) {
+    return GAUGES.computeIfAbsent(query + '\t' + of + '\t' + partition, key -> new Gauge());
+  }
+
+  static HashMap<String, long[]> read() {
+    HashMap<String, long[]> all = new HashMap<>();
+    GAUGES.forEach((key, gauge) -> all.put(key, gauge.read()));
+    return all;
+  }
+
+  static void receive(String executor, Map<String, long[]> gauges) {
+    EXECUTORS.put(executor, gauges);
+  }
+
+  /** Forgets a query, before it is started anew. */
+  public static void forget(String query) {
+    GAUGES.keySet().removeIf(key -> key.startsWith(query + '\t'));
+    EXECUTORS.replaceAll((executor, gauges) -> {
+      HashMap<String, long[]> kept = new HashMap<>(gauges);
+      kept.keySet().removeIf(key -> key.startsWith(query + '\t'));
+      return kept;
+    });
+  }
+
+  /** One line a gauge over all executors: query, source or operator, partition, and the six values, separated by tabs. */
+  public static String snapshot() {
+    TreeMap<String, long[]> total = new TreeMap<>();
+    for (Map<String, long[]> gauges : EXECUTORS.values()) {
+      gauges.forEach((key, values) -> total.merge(key, values, Meter::combine));
+    }
+    StringBuilder out = new StringBuilder();
+    total.forEach((key, values) -> {
+      out.append(key);
+      for (long value : values) out.append('\t').append(value);
+      out.append('\n');
+    });
+    return out.toString();
+  }
+
+  private static long[] combine(long[] a, long[] b) {
+    long[] out = Arrays.copyOf(a, SLOTS);
+    for (int i = 0; i < SLOTS; i++) out[i] = i < FIRST_MAXIMUM ? a[i] + b[i] : Math.max(a[i], b[i]);
+    return out;
+  }
+}

@@ -1,0 +1,95 @@
+package headrace.kernel;
+
+import java.io.Serializable;
+import java.util.List;
+import org.apache.kafka.common.header.Header;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * The records of a topic as rows: what fits the schema goes on, what does not goes to the dead-letter topic with its
+ * place, its reason and its bytes untouched.
+ *
+ * <p>It runs inside Spark's generated code as an ordinary expression, in every mode. It is declared non-deterministic so
+ * that the optimizer evaluates it once a record and never moves it.
+ */
+public final class RecordDecoder implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  private final String query;
+  private final String topic;
+  private final String deadTopic;
+  private final JsonDecoder json;
+  private final int eventTime;
+  private final long futureMicros;
+  private final SideOutput side;
+  private transient Meter.Gauge gauge;
+  private transient int gaugePartition;
+
+  private RecordDecoder(String query, String topic, String deadTopic, StructType schema, int eventTime, long futureMicros,
+      SideOutput side) {
+    this.query = query;
+    this.topic = topic;
+    this.deadTopic = deadTopic;
+    this.json = new JsonDecoder(schema);
+    this.eventTime = eventTime;
+    this.futureMicros = futureMicros;
+    this.side = side;
+  }
+
+  /**
+   * Rows of `ddl` from a DataFrame of Spark's Kafka source.
+   *
+   * @param eventTime the column of the event time, or null; a record whose event time is more than futureMillis ahead of
+   *     the record's own time is refused, because it would drag the watermark along (negative: no bound)
+   * @param side null when there is nowhere to put what does not fit; then it is counted and left out
+   */
+  public static Dataset<Row> decode(Dataset<Row> records, String query, String topic, String deadTopic, String ddl,
+      String eventTime, long futureMillis, SideOutput side) {
+    StructType schema = StructType.fromDDL(ddl);
+    int eventTimeField = eventTime == null ? -1 : schema.fieldIndex(eventTime);
+    RecordDecoder decoder = new RecordDecoder(query, topic, deadTopic, schema, eventTimeField,
+        futureMillis < 0 ? -1 : futureMillis * 1000, side);
+    Column row = Invocation.effect(decoder, "decode", schema, functions.col("value"), functions.col("key"),
+        functions.col("partition"), functions.col("offset"), functions.col("timestamp"));
+    return records.select(row.as("__hr_row")).where(functions.col("__hr_row").isNotNull()).select("__hr_row.*");
+  }
+
+  /** Called by Spark for each record. Null when it does not fit. */
+  public InternalRow decode(byte[] value, byte[] key, int partition, long offset, long timestamp) {
+    if (gauge == null || gaugePartition != partition) {
+      gauge = Meter.gauge(query, topic, partition);
+      gaugePartition = partition;
+    }
+    gauge.add(Meter.ROWS);
+    gauge.raise(Meter.OFFSET, offset + 1);
+    String reason;
+    try {
+      InternalRow row = json.decode(value);
+      if (eventTime < 0) return row;
+      long at = row.getLong(eventTime);
+      if (futureMicros < 0 || at - timestamp <= futureMicros) {
+        gauge.raise(Meter.EVENT_TIME, at);
+        return row;
+      }
+      StringBuilder text = new StringBuilder("the event time ");
+      Timestamps.write(text, at, true);
+      reason = text.append(" is in the future").toString();
+    } catch (JsonDecoder.Refused refused) {
+      reason = refused.getMessage();
+    }
+    gauge.add(Meter.DEAD);
+    if (side != null) {
+      List<Header> headers = List.of(SideOutput.header("headrace.topic", topic),
+          SideOutput.header("headrace.partition", partition), SideOutput.header("headrace.offset", offset),
+          SideOutput.header("headrace.timestamp", timestamp / 1000), SideOutput.header("headrace.reason", reason),
+          SideOutput.header("headrace.query", query));
+      side.send(deadTopic, key, value, headers);
+    }
+    return null;
+  }
+}

@@ -1,0 +1,37 @@
+package headrace.kernel;
+
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Rows as records for the log: the value is the whole row as JSON; the key is the text of a single string column, or the
+ * JSON of several or other columns, or null when none is named.
+ */
+public final class RecordEncoder {
+  private RecordEncoder() {}
+
+  /** Columns `key` and `value`, both binary. */
+  public static Dataset<Row> encode(Dataset<Row> rows, String[] key) {
+    Column keyColumn = functions.lit(null).cast(DataTypes.BinaryType);
+    if (key.length == 1 && rows.schema().apply(key[0]).dataType().equals(DataTypes.StringType))
+      keyColumn = PackedRow.column(key[0]).cast(DataTypes.BinaryType);
+    else if (key.length > 0) keyColumn = json(rows, key);
+    return rows.select(keyColumn.as("key"), json(rows, rows.schema().fieldNames()).as("value"));
+  }
+
+  private static Column json(Dataset<Row> rows, String[] names) {
+    StructType schema = new StructType();
+    Column[] columns = new Column[names.length];
+    for (int i = 0; i < names.length; i++) {
+      StructField field = rows.schema().apply(names[i]);
+      schema = schema.add(field);
+      columns[i] = PackedRow.column(names[i]);
+    }
+    return Invocation.of(new JsonEncoder(schema), "encode", DataTypes.BinaryType, functions.struct(columns));
+  }
+}

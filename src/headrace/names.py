@@ -1,0 +1,57 @@
+"""Every reserved name: columns, topics, groups, headers, paths.
+
+A user's column may not begin with `COLUMN_PREFIX`, and a declared name may not end in a reserved suffix or hold a
+character that a Kafka topic, a directory and a Python parameter cannot all hold.
+"""
+
+from __future__ import annotations
+
+import re
+
+COLUMN_PREFIX = "__hr_"
+DEAD_SUFFIX = ".dead"
+LATE_SUFFIX = ".late"
+STATE_DIRECTORY = ".headrace"
+SETTINGS_FILE = "headrace.toml"
+
+HEADER_PREFIX = "headrace."
+HEADER_TOPIC = "headrace.topic"
+HEADER_PARTITION = "headrace.partition"
+HEADER_OFFSET = "headrace.offset"
+HEADER_TIMESTAMP = "headrace.timestamp"
+HEADER_REASON = "headrace.reason"
+HEADER_QUERY = "headrace.query"
+HEADER_REPLAYED = "headrace.replayed"
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def is_name(name: str) -> bool:
+    """Whether an app, stream, table or view may have this name (it is also a Python parameter)."""
+    return _NAME.fullmatch(name) is not None
+
+
+def is_topic(name: str) -> bool:
+    """Whether Kafka takes this topic name."""
+    return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
+
+
+def dead_topic(topic: str) -> str:
+    """Where records that do not fit their schema go."""
+    return topic + DEAD_SUFFIX
+
+
+def late_topic(topic: str) -> str:
+    """Where rows go that came after their window was closed."""
+    return topic + LATE_SUFFIX
+
+
+def group(app: str, query: str) -> str:
+    """The consumer group under which a query's consumed offsets can be seen."""
+    return f"headrace.{app}.{query}"
+
+
+def replay_group(topic: str) -> str:
+    """The consumer group that remembers which dead letters were put back."""
+    return f"headrace.replay.{topic}"

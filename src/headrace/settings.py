@@ -1,0 +1,88 @@
+"""Where things are: from `HEADRACE_*` variables, then `headrace.toml` beside the app, then defaults.
+
+An address makes Headrace use that server; without one it starts an embedded part. `kafka` holds client options with
+the usual librdkafka names (`security.protocol`, `sasl.mechanism`, `sasl.username`, `sasl.password`, `ssl.ca.location`,
+…) and is given to every Kafka client, Spark's included. A value `file:/path` is read from that file, so that a secret
+stands in neither the settings nor the environment; secrets never appear in `repr`, logs or errors.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from headrace.errors import PartError
+from headrace.names import SETTINGS_FILE, STATE_DIRECTORY
+
+
+class Settings(BaseSettings):
+    """Frozen; `Settings.load(directory)` is the way to get one."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_", env_nested_delimiter="__", frozen=True, extra="forbid")
+
+    directory: Path = Field(default_factory=Path.cwd)
+    bootstrap: str | None = None
+    postgres: str | None = Field(default=None, repr=False)
+    kafka: dict[str, str] = Field(default_factory=dict, repr=False)
+    master: str | None = None
+    checkpoints: str | None = None
+    spark: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def state(self) -> Path:
+        """`.headrace/` beside the app: parts, checkpoints, progress."""
+        return self.directory / STATE_DIRECTORY
+
+    @classmethod
+    def load(cls, directory: Path, **given: Any) -> Settings:
+        """Read the settings of the app in `directory`; `given` (command-line options) wins over everything."""
+        file = directory / SETTINGS_FILE
+
+        class _Here(cls):
+            @classmethod
+            def settings_customise_sources(
+                cls,
+                settings_cls: type[BaseSettings],
+                init_settings: PydanticBaseSettingsSource,
+                env_settings: PydanticBaseSettingsSource,
+                dotenv_settings: PydanticBaseSettingsSource,
+                file_secret_settings: PydanticBaseSettingsSource,
+            ) -> tuple[PydanticBaseSettingsSource, ...]:
+                return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
+
+        try:
+            here = _Here(directory=directory.resolve(), **{k: v for k, v in given.items() if v is not None})
+        except (ValidationError, ValueError) as error:
+            raise PartError(
+                "HR-101",
+                f"The settings for {directory} cannot be used: {_first(error)}",
+                found=file if file.exists() else "the HEADRACE_* variables",
+                fix=f"correct the named field in {SETTINGS_FILE} or in the environment",
+            ) from None
+        values = here.model_dump()
+        values["kafka"] = {name: _secret(value) for name, value in here.kafka.items()}
+        if here.postgres is not None:
+            values["postgres"] = _secret(here.postgres)
+        return Settings.model_construct(**values)
+
+
+def _first(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        detail = error.errors(include_input=False, include_url=False)[0]
+        return f"`{'.'.join(str(part) for part in detail['loc'])}`: {detail['msg']}"
+    return str(error)
+
+
+def _secret(value: str) -> str:
+    if not value.startswith("file:"):
+        return value
+    path = Path(value.removeprefix("file:"))
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise PartError(
+            "HR-101", f"The secret file {path} cannot be read: {error.strerror}", found=value, fix="create it or correct the path"
+        ) from None

@@ -1,0 +1,10 @@
+import headrace as hr
+
+app = hr.App("shop")
+app.stream(
+    "clicks",
+    schema="id string, at timestamp",
+    event_time="at",
+    delay="5 secnds",
+    retention=7,
+)

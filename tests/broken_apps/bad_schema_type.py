@@ -1,0 +1,12 @@
+import headrace as hr
+
+app = hr.App("payments")
+transactions = app.stream(
+    "transactions",
+    schema="""
+        id string NOT NULL,
+        card varchar(20),
+        amount double
+    """,
+    id="id",
+)

@@ -1,0 +1,10 @@
+import headrace as hr
+
+app = hr.App("payments")
+app.stream(
+    "transactions",
+    schema="id string, amount double",
+    topic="payments/transactions",
+    partitions=0,
+    key=[],
+)

@@ -1,0 +1,8 @@
+import headrace as hr
+
+app = hr.App("payments")
+app.stream(
+    "transactions",
+    schema="transaction_id string, amount double",
+    id="transactionId",
+)

@@ -1,0 +1,4 @@
+import headrace as hr
+
+app = hr.App("payments")
+transactions = app.stream(schema="id string, amount double")

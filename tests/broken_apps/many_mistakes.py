@@ -1,0 +1,13 @@
+import headrace as hr
+
+app = hr.App("payments")
+app.stream("transactions", schema="id strng", event_time="at")
+app.stream("refunds", schema="id string, at timestamp", delay="1 minute")
+
+
+@app.view(key="card")
+def totals(transactions, refnds):
+    return transactions.join(refnds, "id")
+
+
+raise RuntimeError("and the end was not reached")

@@ -1,0 +1,8 @@
+import headrace as hr
+
+app = hr.App("shop")
+clicks = app.stream(
+    "clicks",
+    schema="id string, at timestamp",
+    delay="5 seconds",
+)

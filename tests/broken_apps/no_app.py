@@ -1,0 +1,5 @@
+import headrace as hr
+
+
+def make():
+    return hr.App("payments")

@@ -1,0 +1,4 @@
+import headrace as hr
+
+payments = hr.App("payments")
+fraud = hr.App("fraud")

@@ -1,0 +1,9 @@
+import headrace as hr
+
+app = hr.App("payments")
+app.stream("transactions", schema="id string, amount double")
+
+
+@app.stream
+def large(transactions)
+    return transactions.where("amount > 100")

@@ -1,0 +1,8 @@
+import headrace as hr
+
+app = hr.App("payments")
+
+
+@app.stream
+def large(transactions):
+    return transactions.where("amount > 100")

@@ -1,0 +1,128 @@
+"""Each rule finds its breach, says nothing about a sound graph, and all of them speak together."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.app import App
+from headrace.errors import DeclarationErrors
+from headrace.graph import rules
+from headrace.graph.graph import Graph
+
+
+def codes(app: App) -> list[str]:
+    return [error.code for rule in rules.RULES for error in rule(Graph.of(app))]
+
+
+@pytest.fixture
+def app() -> App:
+    app = App("shop")
+    app.stream("clicks", schema="id string, at timestamp", event_time="at", delay="5 seconds")
+    app.table("users", schema="id string", key="id")
+
+    @app.view(key="id")
+    def latest(clicks, users): ...
+
+    return app
+
+
+def test_a_sound_graph_breaks_no_rule(app: App):
+    assert codes(app) == []
+    rules.validate(Graph.of(app))
+
+
+def test_an_input_that_nobody_reads_is_no_error(app: App):
+    app.stream("unread", schema="id string")
+    assert codes(app) == []
+
+
+def test_every_unknown_input_is_reported(app: App):
+    @app.stream
+    def joined(click, elsewhere): ...
+
+    first, second = rules.known_input(Graph.of(app))
+    assert "did you mean `clicks`?" in first.fix
+    assert second.fix == "rename the parameter to one of `clicks`, `users` and `latest`, or declare `elsewhere`"
+
+
+def test_a_longer_cycle_is_drawn_once_and_names_every_step(app: App):
+    @app.stream
+    def a(c, clicks): ...
+    @app.stream
+    def b(a): ...
+    @app.stream
+    def c(b): ...
+    @app.stream
+    def beside(c): ...
+
+    (error,) = rules.no_cycle(Graph.of(app))
+    assert error.found == "`a` → `b` → `c` → `a`"
+    assert "the parameter `c` of `a`" in error.fix
+
+
+def test_two_cycles_are_two_errors(app: App):
+    @app.stream
+    def a(b): ...
+    @app.stream
+    def b(a): ...
+    @app.stream
+    def c(c): ...
+
+    assert [error.found for error in rules.no_cycle(Graph.of(app))] == ["`a` → `b` → `a`", "`c` → `c`"]
+
+
+def test_a_name_used_three_times_is_two_errors(app: App):
+    app.stream("clicks", schema="id string")
+    app.table("clicks", schema="id string", key="id")
+    assert [error.code for error in rules.unique_name(Graph.of(app))] == ["HR-016", "HR-016"]
+    assert list(rules.unique_topic(Graph.of(app))) == []
+
+
+@pytest.mark.parametrize("topic", ["clicks", "clicks.dead", "clicks.late", "clicks_dead"])
+def test_a_topic_of_another_node_is_taken(app: App, topic: str):
+    app.stream("others", schema="id string", topic=topic)
+    assert codes(app) == ["HR-017"]
+
+
+def test_dead_letters_may_not_fall_into_an_earlier_topic():
+    app = App("shop")
+    app.stream("refused", schema="id string", topic="orders.dead")
+    app.stream("orders", schema="id string")
+    (error,) = rules.unique_topic(Graph.of(app))
+    assert (
+        error.found == "`orders.dead` is the topic of `refused`, and `orders.dead` holds the dead letters of `orders`"
+    )
+
+
+def test_a_delay_needs_an_event_time(app: App):
+    app.stream("orders", schema="id string, at timestamp, sent timestamp", delay="1 minute")
+    app.stream("payments", schema="id string", delay="1 minute")
+    first, second = rules.event_time_for_delay(Graph.of(app))
+    assert first.fix == 'add `event_time="at"`'
+    assert "add a timestamp column" in second.fix
+
+
+def test_tables_and_views_need_a_key(app: App):
+    app.table("cards", schema="card string")
+
+    @app.view
+    def totals(clicks): ...
+
+    first, second = rules.key_for_table(Graph.of(app))
+    assert 'key="card"' in first.fix
+    assert "@app.view(key=" in second.fix
+
+
+def test_errors_come_together_in_the_order_of_the_file(app: App):
+    @app.stream
+    def first(unknown): ...
+
+    @app.view
+    def second(clicks): ...
+
+    app.stream("clicks", schema="id string")
+    with pytest.raises(DeclarationErrors) as caught:
+        app.graph()
+    assert [error.code for error in caught.value.errors] == ["HR-014", "HR-019", "HR-016"]
+    assert caught.value.code == "HR-014"
+    assert str(caught.value).count("headrace explain") == 3
