@@ -18,7 +18,7 @@ import headrace.errors
 SOURCE = Path(headrace.errors.__file__).parent
 PUBLIC_NAMES = Path(__file__).parent / "public_names.txt"
 
-BOTTOM = {"errors", "names", "duration", "settings"}
+BOTTOM = {"call", "errors", "names", "duration", "settings"}
 DEFINITIONS = BOTTOM | {"graph", "log.schema"}
 MIDDLE = {"log", "operators", "capture", "ledger", "followers", "kernel", "parts", "app", "graph"}
 ENGINE = BOTTOM | MIDDLE

@@ -28,7 +28,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from headrace.errors import DeclarationError, DeclarationErrors, HeadraceError, Location
 from headrace.graph import options, rules
-from headrace.graph.call import calling, definition
+from headrace.call import calling, definition
 from headrace.graph.connector import Connector, Postgres
 from headrace.graph.graph import Graph
 from headrace.graph.mistakes import gathering

@@ -4,6 +4,9 @@ An address makes Headrace use that server; without one it starts an embedded par
 the usual librdkafka names (`security.protocol`, `sasl.mechanism`, `sasl.username`, `sasl.password`, `ssl.ca.location`,
 …) and is given to every Kafka client, Spark's included. A value `file:/path` is read from that file, so that a secret
 stands in neither the settings nor the environment; secrets never appear in `repr`, logs or errors.
+
+`checkpoints` is a directory (or URI) that driver and executors share; `live_batch` is how long a batch of the live mode
+lasts, which is also how much is read again after a crash; `spark` holds Spark's own options.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ class Settings(BaseSettings):
     kafka: dict[str, str] = Field(default_factory=dict, repr=False)
     master: str | None = None
     checkpoints: str | None = None
+    live_batch: str = "2 minutes"
     spark: dict[str, str] = Field(default_factory=dict)
 
     @property

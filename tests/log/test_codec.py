@@ -3,11 +3,11 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
-from enum import Enum, IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import LogError
@@ -15,16 +15,18 @@ from headrace.log.codec import encode
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
 )
 
 
-@given(st.dictionaries(st.text(), JSON))
+@settings(max_examples=60)
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
 def test_what_json_knows_comes_back(value: dict[str, Any]) -> None:
     assert json.loads(encode(value)) == value
 
 
-class Colour(str, Enum):
+class Colour(StrEnum):
     RED = "red"
 
 

@@ -113,6 +113,6 @@ def test_the_wrong_protocol_is_told(bootstrap: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_unknown_client_option_is_named(bootstrap: str) -> None:
-    with pytest.raises(LogError, match="sasl.usrname") as caught:
+    with pytest.raises(LogError, match=r"sasl\.usrname") as caught:
         Connection(bootstrap, {"sasl.usrname": "u"}).admin()
     assert caught.value.code == "HR-207"

@@ -20,7 +20,9 @@ def test_text() -> None:
     assert str(Position("payments", 0, 42)) == "payments[0]@42"
 
 
-@pytest.mark.parametrize("text", ["", "payments", "payments[0]", "payments[-1]@3", "pay ments[0]@1", "a[0]@1 ", "a[٣]@1"])
+@pytest.mark.parametrize(
+    "text", ["", "payments", "payments[0]", "payments[-1]@3", "pay ments[0]@1", "a[0]@1 ", "a[٣]@1"]
+)
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(LogError) as caught:
         Position.parse(text)

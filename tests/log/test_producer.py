@@ -102,7 +102,7 @@ def test_the_error_inside_the_block_is_kept(connection: Connection, make_topic: 
 
 
 def test_an_unknown_topic_is_told(connection: Connection) -> None:
-    producer = Producer(connection)
+    producer = Producer(connection, options={"topic.metadata.propagation.max.ms": 100})
     producer.send("nowhere", "x")
     with pytest.raises(LogError, match="`nowhere` was not written") as caught:
         producer.flush()

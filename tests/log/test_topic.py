@@ -52,16 +52,16 @@ def test_fewer_partitions_than_declared(connection: Connection, make_topic: Call
 @pytest.mark.parametrize(
     ("there", "declared"),
     [
-        (Topic("x"), {"compacted": True}),
-        (Topic("x", compacted=True), {"compacted": False}),
-        (Topic("x", compacted=True, retention_ms=1000), {"compacted": True}),
+        (Topic("x"), True),
+        (Topic("x", compacted=True), False),
+        (Topic("x", compacted=True, retention_ms=1000), True),
     ],
 )
-def test_another_policy_than_declared(connection: Connection, there: Topic, declared: dict[str, bool]) -> None:
+def test_another_policy_than_declared(connection: Connection, there: Topic, declared: bool) -> None:
     name = fresh()
     ensure(connection, [Topic(name, retention_ms=there.retention_ms, compacted=there.compacted)])
     with pytest.raises(LogError) as caught:
-        ensure(connection, [Topic(name, **declared)])
+        ensure(connection, [Topic(name, compacted=declared)])
     assert caught.value.code == "HR-211"
     assert f"cleanup.policy={there.settings()['cleanup.policy']}" in str(caught.value.found)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -46,9 +47,11 @@ def session(
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
     modules: Sequence[Path] = (),
+    log: Path | None = None,
     report: Report = lambda _: None,
 ) -> SparkSession:
-    """Start the session, or return the one that runs. `settings` are Spark's own and win over Headrace's."""
+    """Start the session, or return the one that runs. `settings` are Spark's own and win over Headrace's; what the JVM
+    prints goes to `log`, or to standard error."""
     home = java.find()
     os.environ["JAVA_HOME"] = str(home.home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -67,7 +70,8 @@ def session(
         builder = builder.config(key, value)
     report("starting Spark")
     try:
-        spark = builder.getOrCreate()
+        with _stderr_to(log):
+            spark = builder.getOrCreate()
     except (PySparkException, RuntimeError, OSError) as error:
         raise RunError(
             "HR-301",
@@ -76,6 +80,24 @@ def session(
             fix="check the master's address and the settings under [spark] in headrace.toml",
         ) from error
     return spark
+
+
+@contextmanager
+def _stderr_to(log: Path | None) -> Iterator[None]:
+    """The JVM inherits standard error when it is started, so it is pointed at the log for that moment."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("ab") as out:
+        os.dup2(out.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _is_local(master: str | None) -> bool:

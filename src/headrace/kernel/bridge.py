@@ -20,19 +20,21 @@ PLUGIN = "headrace.kernel.MeterPlugin"
 
 @dataclass
 class Build:
-    """The query whose plan is being built: where its side outputs go, and which operators it turned out to have."""
+    """The query whose plan is being built: where its side outputs go, and which operators it turned out to have.
+
+    `operators` describes each stateful operator by what its state depends on, in the order of the plan.
+    """
 
     query: str
     late_topic: str
     kafka: Mapping[str, str]
     operators: list[str] = field(default_factory=list)
 
-    def operator(self, kind: str) -> str:
-        """A name for the next operator of this kind: `dedupe`, `dedupe_2`, …"""
-        same = sum(1 for name in self.operators if name == kind or name.startswith(f"{kind}_"))
-        name = kind if same == 0 else f"{kind}_{same + 1}"
-        self.operators.append(name)
-        return name
+    def operator(self, kind: str, state: str) -> str:
+        """Note an operator; its name is `dedupe`, `dedupe_2`, …"""
+        same = sum(1 for known in self.operators if known.startswith(f"{kind} "))
+        self.operators.append(f"{kind} {state}")
+        return kind if same == 0 else f"{kind}_{same + 1}"
 
 
 @dataclass(frozen=True)
@@ -75,12 +77,10 @@ def decode(
     future_ms: int,
     kafka: Mapping[str, str] | None,
 ) -> DataFrame:
-    """Rows of a schema from Spark's Kafka records; what does not fit goes to the dead-letter topic (see RecordDecoder)."""
+    """Rows of a schema from Spark's Kafka records; what does not fit goes to the dead-letter topic."""
     spark = records.sparkSession
     side = _side_output(spark, kafka) if kafka is not None else None
-    rows = _kernel(spark).RecordDecoder.decode(
-        records._jdf, query, topic, dead_topic, ddl, event_time, future_ms, side
-    )
+    rows = _kernel(spark).RecordDecoder.decode(records._jdf, query, topic, dead_topic, ddl, event_time, future_ms, side)
     return DataFrame(rows, spark)
 
 
@@ -93,7 +93,8 @@ def encode(rows: DataFrame, key: Sequence[str]) -> DataFrame:
 def dedupe(rows: DataFrame, by: Sequence[str], at: str, within_ms: int) -> DataFrame:
     """The streaming plan of `hr.dedupe`."""
     spark = rows.sparkSession
-    late = _late_rows(spark, "dedupe")
+    key = ", ".join(f"{name} {rows.schema[name].dataType.simpleString()}" for name in by)
+    late = _late_rows(spark, "dedupe", f"by {key}")
     return DataFrame(_kernel(spark).Dedupe.dedupe(rows._jdf, _strings(spark, by), at, within_ms, late), spark)
 
 
@@ -113,12 +114,12 @@ def forget(spark: SparkSession, query: str) -> None:
     _kernel(spark).Meter.forget(query)
 
 
-def _late_rows(spark: SparkSession, kind: str) -> Any:
+def _late_rows(spark: SparkSession, kind: str, state: str) -> Any:
     build = _BUILD.get()
     if build is None:
         return _kernel(spark).LateRows("unnamed", kind, None, None)
     side = _side_output(spark, build.kafka)
-    return _kernel(spark).LateRows(build.query, build.operator(kind), build.late_topic, side)
+    return _kernel(spark).LateRows(build.query, build.operator(kind, state), build.late_topic, side)
 
 
 def _side_output(spark: SparkSession, kafka: Mapping[str, str]) -> Any:
@@ -137,7 +138,8 @@ def _jvm(spark: SparkSession) -> Any:
 
 
 def _strings(spark: SparkSession, values: Sequence[str]) -> Any:
-    array = spark.sparkContext._gateway.new_array(_jvm(spark).java.lang.String, len(values))  # pyright: ignore[reportOptionalMemberAccess]
+    gateway: Any = spark.sparkContext._gateway
+    array = gateway.new_array(_jvm(spark).java.lang.String, len(values))
     for i, value in enumerate(values):
         array[i] = value
     return array

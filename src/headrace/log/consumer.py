@@ -98,6 +98,8 @@ def read(
     places = [(topic, partition) for partition in _named(start, topic, sorted(ends))]
     client = _client(connection, committed, {"group.id": "headrace.read", "fetch.wait.max.ms": 500 if follow else 20})
     with connection.translated(f"reading {topic}"):
+        # Without a question first, the client finds the leaders half a second late.
+        client.list_topics(topic, timeout=TIMEOUT_S)
         client.assign(_starts(client, places, start))
     return islice(_records(connection, client, {} if follow else ends, {i for _, i in places}), limit)
 
@@ -145,6 +147,7 @@ class Consumer:
         self._group = group
         self._start = start
         self._sought: Start | None = None
+        self._begun: dict[tuple[str, int], int] = {}
         self._next: dict[tuple[str, int], int] = {}
         named = [topics] if isinstance(topics, str) else list(topics)
         for name in named:
@@ -206,15 +209,12 @@ class Consumer:
             moved = _starts(self._client, held, start)
             named = {(place.topic, place.partition) for place in moved}
             stay = [TopicPartition(topic, i) for topic, i in held if (topic, i) not in named]
-            kept = [
-                TopicPartition(place.topic, place.partition, place.offset)
-                if place.offset >= 0
-                else self._from_group([place])[0]
-                for place in (self._client.position(stay) if stay else [])
-            ]
-            self._client.assign([*moved, *kept])
-        for place in moved:
-            self._next.pop((place.topic, place.partition), None)
+            for place in self._client.position(stay) if stay else []:
+                at = place.offset if place.offset >= 0 else self._begun[place.topic, place.partition]
+                moved.append(TopicPartition(place.topic, place.partition, at))
+            self._assign(moved)
+        for place in named:
+            self._next.pop(place, None)
 
     def close(self) -> None:
         """Leave the group; nothing is committed."""
@@ -233,7 +233,11 @@ class Consumer:
         given = [(place.topic, place.partition) for place in places]
         moved = [] if sought is None else _starts(client, given, sought)
         named = {(place.topic, place.partition) for place in moved}
-        client.assign([*moved, *self._from_group([p for p in places if (p.topic, p.partition) not in named])])
+        self._assign([*moved, *self._from_group([p for p in places if (p.topic, p.partition) not in named])])
+
+    def _assign(self, places: list[TopicPartition]) -> None:
+        self._begun = {(place.topic, place.partition): place.offset for place in places}
+        self._client.assign(places)
 
     def _from_group(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Where the group goes on, or `start` where it has committed nothing."""

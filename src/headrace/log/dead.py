@@ -12,7 +12,8 @@ and the header `headrace.replayed`, whose value is the letter's position. A sour
 queries refused it and however often they did. Two things remember what went back, both written in the transaction
 that put it there:
 
-- the offset of the group `headrace.replay.<topic>`: every letter below it is settled. Its lag is what is pending.
+- the offset of the group `headrace.replay.<topic>`: every letter below it is settled; every Kafka tool
+  shows its lag.
 - marks: records of the dead topic without a value, in the partition of the letter they settle, written only for
   letters behind one that stays pending (when single ones were chosen, or left by `transform`). The mark's key is the
   source position. A mark is younger than its letter, so retention removes the letter first.
@@ -161,10 +162,11 @@ def replay(
     chosen = None if positions is None else _sources(survey, topic, positions)
     ends = topics.ends(connection, names.dead_topic(topic))
     settled, left = set(survey.settled), set[Position]()
+    writing.offsets = {partition: max(0, offset) for partition, offset in survey.below.items()}
     for record in read(connection, names.dead_topic(topic)):
         letter = DeadLetter.of(record)
         if letter is None or letter.source in settled:
-            writing.step_over(record)
+            writing.step_over(record.position)
             continue
         value = letter.raw
         if letter.source in left or (chosen is not None and letter.source not in chosen):
@@ -186,9 +188,8 @@ class _Replay:
         self.replayed = 0
         self._connection = connection
         self._topic = topic
+        self.offsets: dict[int, int] = {}
         self._held: set[int] = set()
-        self._offsets: dict[int, int] = {}
-        self._committed: dict[int, int] = {}
         self._batch: list[dict[str, Any]] = []
         self._count = self._bytes = 0
         group = names.replay_group(topic)
@@ -202,9 +203,10 @@ class _Replay:
         except KafkaException as error:
             raise self._failed(error) from error
 
-    def step_over(self, record: Record) -> None:
-        if record.partition not in self._held:
-            self._offsets[record.partition] = record.offset + 1
+    def step_over(self, position: Position) -> None:
+        if position.partition not in self._held:
+            # Reading starts at the beginning: what is below the group's offset must not take it back.
+            self.offsets[position.partition] = max(self.offsets[position.partition], position.offset + 1)
 
     def leave(self, letter: DeadLetter) -> None:
         self._held.add(letter.position.partition)
@@ -221,6 +223,7 @@ class _Replay:
                 **({} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}),
             }
         )
+        self.step_over(position)
         if position.partition in self._held:
             self._batch.append(
                 {
@@ -231,36 +234,37 @@ class _Replay:
                     "headers": [(names.HEADER_REPLAYED, str(position))],
                 }
             )
-        else:
-            self._offsets[position.partition] = position.offset + 1
         self._count += 1
         self._bytes += len(value or b"")
         if self._count >= _BATCH_RECORDS or self._bytes >= _BATCH_BYTES:
             self._commit()
 
     def finish(self, ends: dict[int, int]) -> None:
-        """Commit the rest, and step over what follows the last letter (transaction markers)."""
+        """Commit the rest; then step over what follows the last letter (transaction markers).
+
+        A committed transaction is visible a moment later. Kafka lets the next one write only then, so the last one,
+        which has only offsets, also waits until readers see everything that was put back.
+        """
+        if self._batch:
+            self._commit()
         for partition, end in ends.items():
             if partition not in self._held:
-                self._offsets[partition] = max(end, self._offsets.get(partition, 0))
+                self.offsets[partition] = max(end, self.offsets[partition])
         self._commit()
 
     def _commit(self) -> None:
-        if not self._batch and self._offsets == self._committed:
-            return
         dead = names.dead_topic(self._topic)
         try:
             self._writer.begin_transaction()
             for record in self._batch:
                 self._writer.produce(**record)
-            moved = [TopicPartition(dead, partition, offset) for partition, offset in self._offsets.items()]
+            moved = [TopicPartition(dead, partition, offset) for partition, offset in self.offsets.items()]
             self._writer.send_offsets_to_transaction(moved, self._group, TIMEOUT_S)
             self._writer.commit_transaction(3 * TIMEOUT_S)
         except KafkaException as error:
             self._roll_back(error)
             raise self._failed(error) from error
         self.replayed += self._count
-        self._committed = dict(self._offsets)
         self._batch.clear()
         self._count = self._bytes = 0
 
@@ -285,10 +289,11 @@ class _Replay:
 
 @dataclass(frozen=True)
 class _Survey:
-    """The whole dead topic without the records: which source each letter has, and which sources are settled."""
+    """The whole dead topic without the records: the source of each letter, the group's offsets, what is settled."""
 
-    letters: dict[Position, Position]
-    settled: set[Position]
+    below: dict[int, int]
+    letters: dict[Position, Position] = field(default_factory=dict)
+    settled: set[Position] = field(default_factory=set)
 
     @property
     def sources(self) -> set[Position]:
@@ -300,15 +305,14 @@ class _Survey:
 
 
 def _survey(connection: Connection, topic: str) -> _Survey:
-    below = _settled_below(connection, topic)
-    survey = _Survey({}, set())
+    survey = _Survey(_settled_below(connection, topic))
     for record in read(connection, names.dead_topic(topic)):
         letter = DeadLetter.of(record)
         if letter is not None:
             survey.letters[letter.position] = letter.source
-            if record.offset < below[record.partition]:
+            if record.offset < survey.below[record.partition]:
                 survey.settled.add(letter.source)
-        elif record.header(names.HEADER_REPLAYED) is not None and record.key is not None:
+        elif record.value is None and record.key is not None and record.header(names.HEADER_REPLAYED) is not None:
             survey.settled.add(Position.parse(record.key.decode()))
     return survey
 

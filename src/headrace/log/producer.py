@@ -22,7 +22,7 @@ from confluent_kafka import Producer as Client
 
 from headrace.errors import LogError
 from headrace.log import codec
-from headrace.log.connection import Connection
+from headrace.log.connection import TIMEOUT_S, Connection
 from headrace.log.position import Position
 from headrace.log.topic import limit
 
@@ -39,6 +39,8 @@ OPTIONS: Mapping[str, Any] = {
     # The topic's own limit decides what is too large; the client's must not come first.
     "message.max.bytes": LARGEST_RECORD,
     "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
+    # How long a topic may be unknown before its records fail: `ensure` has waited for it already.
+    "topic.metadata.propagation.max.ms": 5_000,
 }
 
 
@@ -85,7 +87,9 @@ class Producer:
         self._written: dict[tuple[str, int], int] = {}
         connection.metadata()
         with connection.translated("opening a producer"):
-            self._client = Client(connection.client(**OPTIONS, **{"linger.ms": linger_ms}, **(options or {})))
+            self._client = Client(connection.client(**{**OPTIONS, "linger.ms": linger_ms, **(options or {})}))
+            # Without a question first, an idempotent client sends its first record half a second late.
+            self._client.list_topics(timeout=TIMEOUT_S)
 
     def send(
         self,

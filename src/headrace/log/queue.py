@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import TracebackType
@@ -123,7 +124,8 @@ class Queue:
     def receive(self, at_most: int = 100, timeout: float = 1.0) -> list[Message]:
         """Up to `at_most` messages; none when none comes within `timeout` seconds.
 
-        Messages of the last call that were not settled are released. Joining the group may take some seconds.
+        Messages of the last call that were not settled are released. The first worker of a group waits about five
+        seconds for its first message: that long the broker takes to set the group up.
         """
         consumer = self._joined()
         self._release_held()
@@ -152,16 +154,16 @@ class Queue:
         consumer, self._consumer = self._consumer, None
         try:
             if consumer is not None:
+                unsettled = [*self._held, *(Record.of(raw).position for raw in self._waiting)]
+                self._held.clear()
+                self._waiting.clear()
                 try:
-                    for raw in self._waiting:
-                        consumer.acknowledge(raw, AcknowledgeType.RELEASE)
-                    for message in list(self._held.values()):
-                        _acknowledge(consumer, message.record.position, AcknowledgeType.RELEASE)
+                    for position in unsettled:
+                        _acknowledge(consumer, position, AcknowledgeType.RELEASE)
                     self._commit(consumer)
                 finally:
-                    self._waiting.clear()
-                    self._held.clear()
-                    consumer.close()
+                    with self._connection.translated(f"leaving the share group {self.group}"):
+                        consumer.close()
         finally:
             self.flush()
 
@@ -187,8 +189,8 @@ class Queue:
                 found=position,
                 fix="settle each message once, before the next receive",
             )
-        _acknowledge(self._consumer, position, how)
         del self._held[position]
+        _acknowledge(self._consumer, position, how)
         if not self._held and not self._waiting:
             self._commit()
 
@@ -246,12 +248,12 @@ class Queue:
         if self._lock_ms is not None:
             wanted["share.record.lock.duration.ms"] = str(self._lock_ms)
         self._alter(wanted)
-        try:
-            self._alter({"share.delivery.count.limit": str(_BROKER_DELIVERIES)})
-            limit = _BROKER_DELIVERIES
-        except LogError:
-            # A broker that does not know the option, or allows less: what holds is what it describes, or the default.
-            limit = self._delivery_limit()
+        # What a broker may not know, or not allow: without the first a further worker waits for its share until its
+        # second heartbeat (5 seconds); without the second the broker's own limit holds.
+        for name, value in (("share.assignment.interval.ms", 0), ("share.delivery.count.limit", _BROKER_DELIVERIES)):
+            with suppress(LogError):
+                self._alter({name: str(value)})
+        limit = self._delivery_limit()
         if self.max_deliveries >= limit:
             raise LogError(
                 "HR-231",
@@ -264,9 +266,9 @@ class Queue:
     def _alter(self, wanted: Mapping[str, str]) -> None:
         entries = [ConfigEntry(n, v, incremental_operation=AlterConfigOpType.SET) for n, v in wanted.items()]
         resource = ConfigResource(ResourceType.GROUP, self.group, incremental_configs=entries)
-        changes = self._connection.admin().incremental_alter_configs([resource], request_timeout=TIMEOUT_S)
+        admin = self._connection.admin()
         try:
-            for change in changes.values():
+            for change in admin.incremental_alter_configs([resource], request_timeout=TIMEOUT_S).values():
                 change.result()
         except KafkaException as error:
             kafka: KafkaError = error.args[0]
@@ -282,7 +284,8 @@ class Queue:
     def _delivery_limit(self) -> int:
         resource = ConfigResource(ResourceType.GROUP, self.group)
         with self._connection.translated(f"describing the share group {self.group}"):
-            answers = self._connection.admin().describe_configs([resource], request_timeout=TIMEOUT_S)
+            admin = self._connection.admin()
+            answers = admin.describe_configs([resource], request_timeout=TIMEOUT_S)
             config: dict[str, Any] = next(iter(answers.values())).result()
         entry = config.get("share.delivery.count.limit")
         return _BROKER_DEFAULT if entry is None else int(entry.value)

@@ -110,11 +110,12 @@ def ensure(connection: Connection, topics: Iterable[Topic]) -> list[str]:
         return []
     admin, there = connection.reach()
     missing = [topic for name, topic in wanted.items() if name not in there.topics]
-    created = _create(connection, admin, missing)
-    _await(admin, lambda seen: all(_ready(seen, name) for name in wanted), f"the topics {', '.join(wanted)}")
-    found = [topic for name, topic in wanted.items() if name not in created]
-    _check_partitions(admin, found)
-    _check_policy(connection, admin, found)
+    with connection.translated(f"creating the topics {', '.join(wanted)}"):
+        created = _create(admin, missing)
+        _await(admin, lambda seen: all(_ready(seen, name) for name in wanted), f"the topics {', '.join(wanted)}")
+        found = [topic for name, topic in wanted.items() if name not in created]
+        _check_partitions(admin, found)
+        _check_policy(connection, admin, found)
     return created
 
 
@@ -163,16 +164,17 @@ def delete(connection: Connection, *topics: str) -> None:
     if not topics:
         return
     admin = connection.admin()
-    for future in admin.delete_topics(list(topics), operation_timeout=TIMEOUT_S).values():
-        try:
-            future.result()
-        except KafkaException as error:
-            if error.args[0].code() not in _NOT_THERE:
-                raise connection.error(error.args[0], f"deleting {', '.join(topics)}") from error
-    _await(admin, lambda seen: not any(name in seen.topics for name in topics), f"the end of {', '.join(topics)}")
+    with connection.translated(f"deleting {', '.join(topics)}"):
+        for future in admin.delete_topics(list(topics), operation_timeout=TIMEOUT_S).values():
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() not in _NOT_THERE:
+                    raise
+        _await(admin, lambda seen: not any(name in seen.topics for name in topics), f"the end of {', '.join(topics)}")
 
 
-def _create(connection: Connection, admin: AdminClient, topics: Sequence[Topic]) -> list[str]:
+def _create(admin: AdminClient, topics: Sequence[Topic]) -> list[str]:
     if not topics:
         return []
     new = [NewTopic(topic.name, topic.partitions, config=topic.settings()) for topic in topics]
@@ -198,7 +200,7 @@ def _create(connection: Connection, admin: AdminClient, topics: Sequence[Topic])
                     found=next(topic for topic in topics if topic.name == name),
                     fix="correct the declaration, or create the topic by hand",
                 ) from error
-            raise connection.error(kafka, f"creating the topic {name}") from error
+            raise
     return created
 
 

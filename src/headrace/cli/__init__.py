@@ -1,0 +1,20 @@
+"""The command `headrace`, one file a group of commands.
+
+terminal     what is printed, and how it is made harmless
+place        whose settings hold, which app is meant, which Kafka is talked to
+declaration  check, graph, explain
+parts        setup, parts up|down|status
+run          run, dev
+status       status, and the health of a query in one word
+record       a record of the log as text and as JSON
+topic        topic ls|describe|tail|produce
+dead         dead ls|show|replay
+command      all of them, their errors and exit codes
+
+Exit codes: 0 fine; 1 an error of Headrace, with its text on standard error; 2 a command that was not understood; 130
+interrupted. Results go to standard output, everything else to standard error.
+"""
+
+from headrace.cli.command import main
+
+__all__ = ["main"]

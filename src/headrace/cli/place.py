@@ -1,0 +1,69 @@
+"""Where a command works: whose settings hold, which app is meant, and which Kafka is talked to.
+
+The settings are those beside the app, or of the current directory where no app is named; `--directory` names another.
+Kafka is the one that the settings name, or the embedded one that runs in that directory. Nothing is started here.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.app import App, load
+from headrace.errors import RunError
+from headrace.log.connection import Connection
+from headrace.parts import kafka, part
+from headrace.settings import Settings
+
+AppFile = Annotated[
+    Path, typer.Argument(metavar="APP", show_default=False, help="The Python file that declares the app.")
+]
+Directory = Annotated[
+    Path,
+    typer.Option(
+        "--directory",
+        "-C",
+        exists=True,
+        envvar="HEADRACE_DIRECTORY",
+        show_default="the current one",
+        help="The directory of the app (or the app itself) whose settings and parts are used.",
+    ),
+]
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="The address of Kafka, instead of that of the settings.", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+HERE = Path()
+
+
+def load_app(file: Path) -> App:
+    """The App in the file; what the file prints goes to standard error, because the result is ours."""
+    with redirect_stdout(sys.stderr):
+        return load(file)
+
+
+def settings_at(place: Path, **given: Any) -> Settings:
+    """The settings of a directory, or beside an app; `given` options win."""
+    return Settings.load(place if place.is_dir() else place.parent, **given)
+
+
+def connection_at(place: Path, bootstrap: str | None) -> Connection:
+    """How to reach the Kafka in use; RunError when there is none."""
+    settings = settings_at(place, bootstrap=bootstrap)
+    if settings.bootstrap:
+        return Connection.of(settings, settings.bootstrap)
+    running = part.read(settings.state / kafka.NAME)
+    if running is None or not running.server.alive:
+        raise RunError(
+            "HR-340",
+            "It is not known which Kafka to talk to.",
+            found=f"no `bootstrap` in the settings, and no embedded Kafka that runs in {settings.directory}",
+            fix="start one with `headrace parts up`; or name the app's directory with --directory, or the address with"
+            " --bootstrap or HEADRACE_BOOTSTRAP",
+        )
+    return Connection(running.address)

@@ -1,0 +1,113 @@
+"""Where a query keeps its place, and what it was when it began.
+
+One directory a query: Spark's offsets, commits and state, and `headrace.json` with what the state depends on: the
+topics that are read and the stateful operators. A declaration that no longer fits is refused before Spark touches the
+state, with the difference and the choices. A lock on `headrace.lock` (released by the system when the process ends,
+however it ends) keeps a second driver away. Both need a file system: under another URI neither is done.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headrace.errors import Location, RunError
+from headrace.settings import Settings
+
+_FACTS = "headrace.json"
+_LOCK = "headrace.lock"
+
+
+def location(settings: Settings, app: str, query: str) -> str:
+    """The directory of a query: under `checkpoints` of the settings, or in the state directory."""
+    base = settings.checkpoints or str(settings.state / "checkpoints")
+    return f"{base.rstrip('/')}/{app}/{query}"
+
+
+def local(place: str) -> Path | None:
+    """The directory as a path, or None when it is not on a file system of this machine."""
+    if place.startswith("file:"):
+        return Path(place.removeprefix("file:").replace("//", "/", 1) if place.startswith("file://") else place[5:])
+    return None if "://" in place else Path(place)
+
+
+@contextmanager
+def held(place: str, app: str, query: str) -> Iterator[None]:
+    """Hold the checkpoint for this process; a second holder is an error."""
+    directory = local(place)
+    if directory is None:
+        yield
+        return
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = (directory / _LOCK).open("a+")
+    except OSError as error:
+        raise RunError(
+            "HR-305",
+            f"The checkpoint of `{query}` cannot be written: {error.strerror}.",
+            found=directory,
+            fix="free space or correct the permissions, or name another place with --checkpoints",
+        ) from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise RunError(
+                "HR-306",
+                f"The query `{query}` of the app `{app}` runs already.",
+                found=f"process {lock.read().strip() or 'unknown'} holds {directory}",
+                fix="stop that run first; two runs of one query would write everything twice",
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def check(place: str, query: str, topics: list[str], operators: list[str], where: Location) -> None:
+    """Compare with what the checkpoint was made for; the first start writes it down."""
+    directory = local(place)
+    if directory is None:
+        return
+    file = directory / _FACTS
+    facts = {"topics": topics, "operators": operators}
+    if not file.exists():
+        file.write_text(json.dumps(facts), encoding="utf-8")
+        return
+    before = json.loads(file.read_text(encoding="utf-8"))
+    if before == facts:
+        return
+    differences = [
+        f"{name} were {_listed(before.get(name, []))}, and are {_listed(now)}"
+        for name, now in facts.items()
+        if before.get(name) != now
+    ]
+    raise RunError(
+        "HR-307",
+        f"`{query}` was changed so that its state does not fit any more: {'; '.join(differences)}.",
+        where=where,
+        found=directory,
+        fix="give the function a new name to begin beside the old one, or delete the directory found to compute"
+        " everything again from the log",
+    )
+
+
+def clear_unfinished(place: str) -> None:
+    """Remove the state of a first batch that never ended: it belongs to nothing, and Spark will not start beside it."""
+    directory = local(place)
+    if (
+        directory is not None
+        and not any(directory.glob("offsets/[0-9]*"))
+        and not any(directory.glob("commits/[0-9]*"))
+    ):
+        shutil.rmtree(directory / "state", ignore_errors=True)
+
+
+def _listed(values: list[str]) -> str:
+    return ", ".join(values) if values else "none"

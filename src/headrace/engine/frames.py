@@ -1,0 +1,150 @@
+"""From a planned query to DataFrames: read, decode, call the declared functions.
+
+A topic is read anew for every use, because real-time mode does not take one source twice. What a function returns is
+checked here, so that a mistake is shown at the function's own line and not inside Spark.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from headrace import names
+from headrace.engine.mode import Mode
+from headrace.errors import HeadraceError, Location, RunError
+from headrace.graph.graph import Graph
+from headrace.graph.node import Derived, Node
+from headrace.graph.plan import Query
+from headrace.kernel import bridge
+from headrace.log.connection import Connection
+from headrace.operators.event_time import mark, marked
+
+FUTURE_MS = 24 * 3_600_000
+MOST_RECORDS_A_BATCH = 500_000
+
+
+@dataclass
+class Frames:
+    """Builds the frames of one run. `schemas` remembers what each written node turned out to hold."""
+
+    spark: SparkSession
+    graph: Graph
+    mode: Mode
+    connection: Connection
+    schemas: dict[str, StructType] = field(default_factory=dict)
+
+    def result(self, query: Query) -> tuple[DataFrame, bridge.Build]:
+        """The rows of a query, and the operators that it has."""
+        build = bridge.Build(query.name, names.late_topic(query.node.topic), self.connection.spark())
+        with bridge.building(build):
+            rows = self._call(query, query.node)
+        self.schemas[query.name] = rows.schema
+        return rows, build
+
+    def _call(self, query: Query, node: Derived) -> DataFrame:
+        arguments = [self._input(query, self.graph.node(name)) for name in node.inputs]
+        given = (f"{name}({', '.join(rows.columns)})" for name, rows in zip(node.inputs, arguments, strict=True))
+        try:
+            rows = node.function(*arguments)
+        except HeadraceError:
+            raise
+        except PySparkException as error:
+            raise RunError(
+                "HR-302",
+                f"The function `{node.name}` cannot be turned into a plan: {_first_line(error)}",
+                where=_place(error, node),
+                found=", ".join(given),
+                fix="correct the expression; the columns found are those that the function is given",
+            ) from error
+        except Exception as error:
+            raise RunError(
+                "HR-302",
+                f"The function `{node.name}` raised {type(error).__name__}: {error}",
+                where=_place(error, node),
+                found=f"{type(error).__name__}",
+                fix="correct the function; it is called once, with DataFrames, when the run starts",
+            ) from error
+        self._check(node, rows)
+        return rows
+
+    def _check(self, node: Derived, rows: object) -> None:
+        if not isinstance(rows, DataFrame):
+            raise RunError(
+                "HR-303",
+                f"The function `{node.name}` must return a DataFrame.",
+                where=node.where,
+                found=type(rows).__name__,
+                fix="return the DataFrame that holds the result",
+            )
+        prefix = names.COLUMN_PREFIX
+        for problem, columns in (
+            ("has two columns of one name", sorted({c for c in rows.columns if rows.columns.count(c) > 1})),
+            ("lacks columns of its key", [c for c in node.key if c not in rows.columns]),
+            (f"has columns that begin with {prefix}", [c for c in rows.columns if c.startswith(prefix)]),
+        ):
+            if columns:
+                raise RunError(
+                    "HR-303",
+                    f"The result of `{node.name}` {problem}: {', '.join(columns)}.",
+                    where=node.where,
+                    found=", ".join(rows.columns),
+                    fix="select or rename the columns in the function",
+                )
+
+    def _input(self, query: Query, node: Node) -> DataFrame:
+        if isinstance(node, Derived) and (self.mode is Mode.BATCH or node.name not in query.reads):
+            return self._call(query, node)
+        if isinstance(node, Derived):
+            schema = self.schemas[node.name]
+            time = marked(schema)
+            return self._read(query, node.topic, schema.toDDL(), time)
+        if node.kind == "table" or node.schema is None:
+            raise RunError(
+                "HR-304",
+                f"`{query.name}` reads the table `{node.name}`, and this version runs streams only.",
+                where=query.node.where,
+                found=f"table {node.name}",
+                fix="declare a stream of the topic instead, or leave the query out with --only",
+            )
+        time = (node.event_time, node.delay_ms) if node.event_time else None
+        return self._read(query, node.topic, node.schema.ddl, time)
+
+    def _read(self, query: Query, topic: str, ddl: str, time: tuple[str, int] | None) -> DataFrame:
+        batch = self.mode is Mode.BATCH
+        reader = (self.spark.read if batch else self.spark.readStream).format("kafka")
+        options: Mapping[str, str] = {
+            **self.connection.spark(),
+            "kafka.isolation.level": "read_committed",
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+        }
+        if self.mode is Mode.EXACT:
+            options = {**options, "maxOffsetsPerTrigger": str(MOST_RECORDS_A_BATCH)}
+        rows = bridge.decode(
+            reader.options(**options).load(),
+            query=query.name,
+            topic=topic,
+            dead_topic=names.dead_topic(topic),
+            ddl=ddl,
+            event_time=time[0] if time else None,
+            future_ms=FUTURE_MS,
+            kafka=self.connection.spark(),
+        )
+        return mark(rows, *time) if time else rows
+
+
+def _place(error: Exception, node: Derived) -> Location:
+    """The deepest line of the user's code in the traceback, else the declaration."""
+    code = getattr(node.function, "__code__", None)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if code and f.filename == code.co_filename]
+    return Location(frames[-1].filename, frames[-1].lineno or node.where.line) if frames else node.where
+
+
+def _first_line(error: PySparkException) -> str:
+    text = str(error.getMessage() if isinstance(error, AnalysisException) else error)
+    return text.strip().splitlines()[0] if text.strip() else type(error).__name__

@@ -1,0 +1,91 @@
+"""What a running query tells about itself, as frozen events in a file that other processes read.
+
+Each query of a run appends one JSON line a second to `<state>/runs/<app>/<query>.jsonl`; `headrace status` and the
+console read the last ones. The file is local on purpose: it still tells what is wrong when the log cannot be reached.
+It is cut to its second half when it passes `MOST_BYTES`, so it stays bounded. Counts are of this run; rows that are
+read again after a crash are counted again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from headrace.settings import Settings
+
+MOST_BYTES = 4_000_000
+State = Literal["starting", "running", "stopped", "failed"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One query at one moment. Times are ISO-8601 in UTC; `lag` is in records, by `topic[partition]`."""
+
+    app: str
+    query: str
+    mode: str
+    state: State
+    at: str
+    started_at: str
+    pid: int
+    batch: int = -1
+    batch_ms: int | None = None
+    rows_in: int = 0
+    rows_per_second: float = 0.0
+    watermark: str | None = None
+    event_time: str | None = None
+    lag: Mapping[str, int] = field(default_factory=dict)
+    dead: int = 0
+    late: int = 0
+    repeats: int = 0
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    error: str | None = None
+
+
+def directory(settings: Settings, app: str) -> Path:
+    """Where the progress files of an app are."""
+    return settings.state / "runs" / app
+
+
+def write(settings: Settings, progress: Progress) -> None:
+    """Append an event to its query's file."""
+    file = directory(settings, progress.app) / f"{progress.query}.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a", encoding="utf-8") as out:
+        out.write(json.dumps(asdict(progress), separators=(",", ":")) + "\n")
+    if file.stat().st_size > MOST_BYTES:
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        shorter = file.with_suffix(".new")
+        shorter.write_text("".join(lines[len(lines) // 2 :]), encoding="utf-8")
+        shorter.replace(file)
+
+
+def history(settings: Settings, app: str, query: str, last: int = 600) -> list[Progress]:
+    """The last events of a query, the oldest first; a line that a crash cut off is passed over."""
+    file = directory(settings, app) / f"{query}.jsonl"
+    if not file.exists():
+        return []
+    events: list[Progress] = []
+    for line in file.read_text(encoding="utf-8").splitlines()[-last:]:
+        try:
+            events.append(Progress(**json.loads(line)))
+        except (ValueError, TypeError):
+            continue
+    return events
+
+
+def latest(settings: Settings, app: str) -> list[Progress]:
+    """The last event of every query of the app, by name."""
+    files = sorted(directory(settings, app).glob("*.jsonl"))
+    events = (history(settings, app, file.stem, last=2) for file in files)
+    return [found[-1] for found in events if found]
+
+
+def apps(settings: Settings) -> list[str]:
+    """The apps that have run beside these settings."""
+    runs = settings.state / "runs"
+    return sorted(path.name for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []

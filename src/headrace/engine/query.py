@@ -1,0 +1,131 @@
+"""One running query: started, watched, started again after what passes by itself, stopped.
+
+A query that fails is started again from its checkpoint, with a growing pause. When the log is away it tries for ever;
+after any other failure it gives up when `MOST_FAILURES` starts in a row brought it no further.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.engine.mode import Mode
+from headrace.errors import RunError
+from headrace.graph.plan import Query
+
+MOST_FAILURES = 3
+LONGEST_PAUSE_S = 30.0
+
+_LOG_AWAY = re.compile(
+    r"org\.apache\.kafka\.(common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|CoordinatorNotAvailable|"
+    r"NotLeaderOrFollower|LeaderNotAvailable|RetriableCommitFailed)|common\.Kafka|clients\.consumer\.\w*Timeout)\w*Exception"
+)
+_NOT_LIVE = re.compile(r"STREAMING_REAL_TIME_MODE\.(\w+)")
+_DATA_LOSS = re.compile(r"KAFKA_DATA_LOSS|failOnDataLoss|Some data may have been lost")
+_CAUSE = re.compile(r"^(?:Caused by: |\s*)((?:[\w$]+\.)+[\w$]*(?:Exception|Error|Refused)[\w$]*: .+)$", re.MULTILINE)
+
+
+@dataclass
+class Running:
+    """A query under supervision. `start` makes and starts the Spark query anew."""
+
+    query: Query
+    start: Callable[[], StreamingQuery]
+    spark: StreamingQuery | None = None
+    failures: int = 0
+    retry_at: float = 0.0
+    error: RunError | None = None
+    log_away_since: float | None = None
+    reached: int = field(default=-1)
+
+    def begin(self) -> None:
+        """Start it; a plan that Spark refuses is the user's to change, so it is raised at once."""
+        try:
+            self.spark = self.start()
+        except PySparkException as error:
+            raise _refused(self.query, str(error)) from error
+
+    def supervise(self, progress: int) -> None:
+        """Look after it: called often, with any number that grows while the query gets on."""
+        if self.spark is None:
+            if self.error is None and time.monotonic() >= self.retry_at:
+                self._again()
+            return
+        if progress > self.reached:
+            self.reached, self.failures = progress, 0
+        failure = None if self.spark.isActive else self.spark.exception()
+        if failure is not None:
+            self.spark = None
+            self._failed(str(failure))
+
+    def _again(self) -> None:
+        try:
+            self.begin()
+        except RunError as error:
+            self._failed(str(error.found))
+
+    def _failed(self, text: str) -> None:
+        self.failures += 1
+        self.retry_at = time.monotonic() + min(LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
+        away = _LOG_AWAY.search(text) is not None
+        self.log_away_since = (self.log_away_since or time.time()) if away else None
+        if _DATA_LOSS.search(text) or (self.failures > MOST_FAILURES and not away):
+            self.error = _refused(self.query, text)
+
+    def stop(self) -> None:
+        if self.spark is not None and self.spark.isActive:
+            self.spark.stop()
+
+
+def write(
+    records: DataFrame, query: Query, *, mode: Mode, checkpoint: str, kafka: Mapping[str, str], batch: str
+) -> StreamingQuery:
+    """Start writing encoded records to the query's topic; `batch` is how long a batch of the live mode lasts."""
+    writer = records.writeStream.format("kafka").queryName(query.name).outputMode("update")
+    writer = writer.options(**kafka).option("topic", query.node.topic).option("checkpointLocation", checkpoint)
+    trigger = {"realTime": batch} if mode is Mode.LIVE else {"processingTime": "0 seconds"}
+    return writer.trigger(**trigger).start()  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def cause(text: str) -> str:
+    """The last named exception of a Spark error text, without the stack; the first line when there is none."""
+    named = _CAUSE.findall(text)
+    line = named[-1] if named else next((line for line in text.splitlines() if line.strip()), "unknown")
+    return line.strip()[:500]
+
+
+def _refused(query: Query, text: str) -> RunError:
+    if _NOT_LIVE.search(text):
+        return RunError(
+            "HR-308",
+            f"`{query.name}` cannot run live: Spark's real-time mode does not take this plan.",
+            where=query.node.where,
+            found=_first(text),
+            fix="run it with --mode exact, or replace what real-time mode does not take (Python UDFs, Spark's own joins"
+            " of streams) by Headrace's operators",
+        )
+    if _DATA_LOSS.search(text):
+        return RunError(
+            "HR-309",
+            f"`{query.name}` has stopped: records that it has not read yet are gone from the log.",
+            where=query.node.where,
+            found=_first(text),
+            fix="restore the topic, or delete the query's checkpoint to begin again with what the log still has",
+        )
+    return RunError(
+        "HR-310",
+        f"The query `{query.name}` failed: {cause(text)}",
+        where=query.node.where,
+        found=_first(text),
+        fix="correct what the cause names; nothing that was read is lost, the next run goes on from the checkpoint",
+    )
+
+
+def _first(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "unknown")[:500]

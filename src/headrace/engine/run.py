@@ -1,0 +1,324 @@
+"""A run of an app: its topics made, its queries started, watched and stopped.
+
+    with Run.start(app, mode=Mode.LIVE, settings=settings, bootstrap="…") as run:
+        run.wait()
+
+Everything that can be wrong with a declaration, the log or a checkpoint is found before the first query starts, and a
+start that fails leaves nothing running. A thread looks at every query a few times a second: it starts a failed one
+again (query.py), writes progress (progress.py) and commits consumed offsets (offsets.py). A crash of this process
+loses nothing: the next run goes on from the checkpoints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import headrace.errors
+from headrace import duration
+from headrace.app import App
+from headrace.engine import checkpoint, offsets, progress, topics
+from headrace.engine.frames import Frames
+from headrace.engine.mode import Mode
+from headrace.engine.progress import Progress, State
+from headrace.engine.query import Running, write
+from headrace.engine.session import session
+from headrace.errors import LogError, RunError
+from headrace.graph.plan import Query, plan
+from headrace.kernel import bridge
+from headrace.log import topic
+from headrace.log.connection import Connection
+from headrace.settings import Settings
+
+Report = Callable[[str], None]
+WATCH_S = 0.5
+PROGRESS_S = 1.0
+
+
+class Run:
+    """Made by `start`; ends with `stop`, or with the `with` block."""
+
+    def __init__(self, app: App, mode: Mode, settings: Settings, connection: Connection, spark: SparkSession) -> None:
+        self.app = app
+        self.mode = mode
+        self.settings = settings
+        self.connection = connection
+        self.spark = spark
+        self._owns_spark = True
+        self._running: list[Running] = []
+        self._held = contextlib.ExitStack()
+        self._stop = threading.Event()
+        self._watcher: threading.Thread | None = None
+        self._started_at = _now()
+        self._rates: dict[str, tuple[float, int]] = {}
+        self._last: dict[str, Progress] = {}
+        self._away: str | None = None
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The names of the queries."""
+        return tuple(running.query.name for running in self._running)
+
+    @classmethod
+    def start(
+        cls,
+        app: App,
+        *,
+        mode: Mode,
+        settings: Settings,
+        bootstrap: str,
+        only: Sequence[str] = (),
+        spark: SparkSession | None = None,
+        report: Report = lambda _: None,
+    ) -> Run:
+        """Start every query of the app, or those named in `only`; a given session is used and left running."""
+        graph = app.graph()
+        queries = _chosen(plan(graph), only)
+        connection = Connection.of(settings, bootstrap)
+        with contextlib.ExitStack() as undo:
+            places = {query.name: checkpoint.location(settings, app.name, query.name) for query in queries}
+            held = undo.enter_context(contextlib.ExitStack())
+            if mode is not Mode.BATCH:
+                for query in queries:
+                    held.enter_context(checkpoint.held(places[query.name], app.name, query.name))
+            for name in topic.ensure(connection, topics.needed(graph, queries)):
+                report(f"created the topic {name}")
+            owns = spark is None
+            if spark is None:
+                spark = _session(app, settings, mode, report)
+                undo.callback(spark.stop)
+            run = cls(app, mode, settings, connection, spark)
+            run._owns_spark = owns
+            frames = Frames(spark, graph, mode, connection)
+            if mode is Mode.BATCH:
+                run._batch(frames, queries, report)
+            else:
+                batch = f"{duration.parse(settings.live_batch)} milliseconds"
+                for query in plan(graph):
+                    if query in queries:
+                        undo.callback(run._add(frames, query, places[query.name], batch).stop)
+                        report(f"running {query.name} ({mode})")
+                    elif any(query.name in other.reads for other in queries):
+                        frames.result(query)
+                run._watcher = threading.Thread(target=run._watch, name="headrace-watch", daemon=True)
+                run._watcher.start()
+            run._held.push(held.pop_all())
+            undo.pop_all()
+        return run
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Until `request_stop`, the time is over, or a query has failed for good, which is raised."""
+        if self.mode is Mode.BATCH:
+            return
+        until = None if seconds is None else time.monotonic() + seconds
+        while not self._stop.is_set():
+            self.check()
+            left = WATCH_S if until is None else min(WATCH_S, until - time.monotonic())
+            if left <= 0:
+                return
+            self._stop.wait(left)
+
+    def check(self) -> None:
+        """Raise the error of a query that has failed for good."""
+        for running in self._running:
+            if running.error is not None:
+                raise running.error
+
+    def request_stop(self) -> None:
+        """Let `wait` return; safe to call from a signal handler."""
+        self._stop.set()
+
+    def progress(self) -> list[Progress]:
+        """The last event of every query."""
+        return [self._last[name] for name in self.queries if name in self._last]
+
+    def stop(self) -> None:
+        """Stop every query, then the session if this run started it."""
+        self._stop.set()
+        if self._watcher is not None:
+            self._watcher.join()
+            self._watcher = None
+        for running in self._running:
+            running.stop()
+        for running in self._running:
+            self._write(running, "failed" if running.error else "stopped", [])
+        if self._owns_spark:
+            self.spark.stop()
+        self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _add(self, frames: Frames, query: Query, place: str, batch: str) -> Running:
+        _, build = frames.result(query)
+        read = sorted(frames.graph.node(name).topic for name in query.reads)
+        checkpoint.check(place, query.name, read, build.operators, query.node.where)
+        bridge.forget(self.spark, query.name)
+
+        def start() -> StreamingQuery:
+            checkpoint.clear_unfinished(place)
+            records = bridge.encode(frames.result(query)[0], query.node.key)
+            kafka = self.connection.spark()
+            return write(records, query, mode=self.mode, checkpoint=place, kafka=kafka, batch=batch)
+
+        running = Running(query, start)
+        self._running.append(running)
+        running.begin()
+        self._write(running, "starting", [])
+        return running
+
+    def _batch(self, frames: Frames, queries: Sequence[Query], report: Report) -> None:
+        for query in queries:
+            report(f"computing {query.name} (batch)")
+            rows, _ = frames.result(query)
+            records = bridge.encode(rows, query.node.key)
+            records.write.format("kafka").options(**self.connection.spark()).option("topic", query.node.topic).save()
+
+    def _watch(self) -> None:
+        admin = self.connection.admin()
+        written = 0.0
+        while not self._stop.wait(WATCH_S):
+            gauges = bridge.gauges(self.spark)
+            for running in self._running:
+                mine = [g for g in gauges if g.query == running.query.name]
+                running.supervise(sum(g.rows for g in mine) + _batch_id(running))
+            if time.monotonic() - written < PROGRESS_S:
+                continue
+            written = time.monotonic()
+            for running in self._running:
+                mine = [g for g in gauges if g.query == running.query.name]
+                lag = self._account(admin, running, mine)
+                self._write(running, "failed" if running.error else "running", mine, lag)
+
+    def _account(self, admin: offsets.AdminClient, running: Running, gauges: list[bridge.Gauge]) -> dict[str, int]:
+        """Commit what the query has consumed, and give what it has not."""
+        consumed = offsets.read_so_far(gauges, running.query.name)
+        last = running.spark.lastProgress if running.spark else None
+        if self.mode is Mode.EXACT:
+            consumed = offsets.covered(source.endOffset for source in last.sources) if last else {}
+        try:
+            offsets.commit(admin, self.app.name, running.query.name, consumed)
+            ends = offsets.ends(admin, consumed)
+            self._away = None
+        except (KafkaException, LogError):
+            self._away = self._away or _now()
+            before = self._last.get(running.query.name)
+            return dict(before.lag) if before else {}
+        return {f"{t}[{p}]": max(0, ends[t, p] - offset) for (t, p), offset in sorted(consumed.items())}
+
+    def _write(
+        self, running: Running, state: State, gauges: list[bridge.Gauge], lag: dict[str, int] | None = None
+    ) -> None:
+        name = running.query.name
+        before = self._last.get(name)
+        last = running.spark.lastProgress if running.spark else None
+        rows = sum(g.rows for g in gauges) if gauges else before.rows_in if before else 0
+        seen = [g.event_time_us for g in gauges if g.event_time_us is not None]
+        state_operators = last.stateOperators if last else []
+        error = str(running.error) if running.error else f"log unreachable since {self._away}" if self._away else None
+        event = Progress(
+            app=self.app.name,
+            query=name,
+            mode=str(self.mode),
+            state=state,
+            at=_now(),
+            started_at=self._started_at,
+            pid=os.getpid(),
+            batch=last.batchId if last else -1,
+            batch_ms=last.batchDuration if last else None,
+            rows_in=rows,
+            rows_per_second=self._rate(name, rows),
+            watermark=(last.eventTime or {}).get("watermark") if last else None,
+            event_time=_iso(max(seen) / 1e6) if seen else before.event_time if before else None,
+            lag=lag if lag is not None else dict(before.lag) if before else {},
+            dead=sum(g.dead for g in gauges) if gauges else before.dead if before else 0,
+            late=sum(g.late for g in gauges) if gauges else before.late if before else 0,
+            repeats=sum(g.repeats for g in gauges) if gauges else before.repeats if before else 0,
+            state_rows=sum(o.numRowsTotal for o in state_operators) if state_operators else None,
+            state_bytes=sum(o.memoryUsedBytes for o in state_operators) if state_operators else None,
+            error=error,
+        )
+        self._last[name] = event
+        progress.write(self.settings, event)
+
+    def _rate(self, name: str, rows: int) -> float:
+        now = time.monotonic()
+        then, before = self._rates.get(name, (now, rows))
+        self._rates[name] = (now, rows)
+        return round(max(0.0, (rows - before) / (now - then)), 1) if now > then else 0.0
+
+
+def _session(app: App, settings: Settings, mode: Mode, report: Report) -> SparkSession:
+    modules = [] if settings.master is None or settings.master.startswith("local") else [_package(settings)]
+    return session(
+        f"headrace-{app.name}-{mode}",
+        master=settings.master,
+        settings=settings.spark,
+        modules=modules,
+        log=settings.state / "spark.log",
+        report=report,
+    )
+
+
+def _package(settings: Settings) -> Path:
+    """Headrace and the modules beside the app, as a zip for the executors' Python."""
+    root = Path(headrace.errors.__file__).parent
+    target = settings.state / "modules.zip"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
+        for file in sorted(root.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                out.write(file, Path("headrace") / file.relative_to(root))
+        for file in sorted(settings.directory.glob("*.py")):
+            out.write(file, file.name)
+    return target
+
+
+def _chosen(queries: Sequence[Query], only: Sequence[str]) -> list[Query]:
+    known = {query.name for query in queries}
+    for name in only:
+        if name not in known:
+            raise RunError(
+                "HR-311",
+                f"There is no query `{name}`.",
+                found=f"queries: {', '.join(sorted(known)) or 'none'}",
+                fix="name one of them; `headrace graph` shows the plan",
+            )
+    if not queries:
+        raise RunError(
+            "HR-311",
+            "The app declares nothing to run.",
+            found="no function",
+            fix="declare a function with @app.stream or @app.view",
+        )
+    return [query for query in queries if not only or query.name in only]
+
+
+def _batch_id(running: Running) -> int:
+    last = running.spark.lastProgress if running.spark else None
+    return last.batchId if last else 0
+
+
+def _now() -> str:
+    return _iso(time.time())
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,31 @@
+"""The topics that a plan reads and writes, as the log must have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace import names
+from headrace.graph.graph import Graph
+from headrace.graph.node import Node, Source
+from headrace.graph.plan import Query
+from headrace.log.topic import Topic
+
+
+def of_node(node: Node) -> Topic:
+    """The topic of a declared node: a table or view is compacted."""
+    return Topic(node.topic, node.partitions, node.retention_ms, compacted=node.kind in ("table", "view"))
+
+
+def needed(graph: Graph, queries: Iterable[Query]) -> list[Topic]:
+    """Everything that the queries read and write, dead letters and late rows included, each once."""
+    found: dict[str, Topic] = {}
+    for query in queries:
+        for name in query.reads:
+            node = graph.node(name)
+            if isinstance(node, Source) and node.kind == "table":
+                continue
+            for topic in (of_node(node), Topic(names.dead_topic(node.topic))):
+                found[topic.name] = topic
+        for topic in (of_node(query.node), Topic(names.late_topic(query.node.topic))):
+            found[topic.name] = topic
+    return list(found.values())

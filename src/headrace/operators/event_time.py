@@ -1,0 +1,88 @@
+"""Which column of a DataFrame is its event time, and how long its watermark waits.
+
+The mark travels as metadata of the column, so it survives `select`, `where` and `withColumn` of other columns, in
+streaming and in static DataFrames alike. The engine sets it for every declared stream; in a notebook or a test
+`event_time` sets it by hand, and every operator also takes `at=`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import TimestampType
+
+from headrace import duration
+from headrace.call import calling
+from headrace.errors import DeclarationError
+
+_MARK = "headrace.event_time"
+_DELAY = "headrace.delay_ms"
+
+
+def event_time(rows: DataFrame, column: str, *, delay: str | timedelta = "0 seconds") -> DataFrame:
+    """Mark the event-time column; in a streaming DataFrame the watermark follows it at a distance of `delay`."""
+    require(rows, column, "event_time")
+    try:
+        delay_ms = duration.parse(delay)
+    except ValueError as error:
+        raise DeclarationError(
+            "HR-005", f"`event_time` cannot use its `delay`: {error}.", where=calling().at("delay"), found=delay,
+            fix="write a number and a unit, such as `5 seconds`",
+        ) from None  # fmt: skip
+    return mark(rows, column, delay_ms)
+
+
+def mark(rows: DataFrame, column: str, delay_ms: int) -> DataFrame:
+    """The same for a column and a delay that are known to be right."""
+    for name in (field.name for field in rows.schema.fields if _MARK in field.metadata and field.name != column):
+        rows = rows.withMetadata(name, {})
+    rows = rows.withMetadata(column, {_MARK: True, _DELAY: delay_ms})
+    return rows.withWatermark(column, f"{delay_ms} milliseconds") if rows.isStreaming else rows
+
+
+def marked(schema: Any) -> tuple[str, int] | None:
+    """The event-time column of a schema and its delay in milliseconds, if one is marked."""
+    for field in schema.fields:
+        if field.metadata.get(_MARK):
+            return field.name, int(field.metadata[_DELAY])
+    return None
+
+
+def time_column(rows: DataFrame, at: str | None, operator: str) -> str:
+    """The column that `operator` takes as the event time: `at`, or the marked one."""
+    if at is not None:
+        require(rows, at, operator)
+        return at
+    found = marked(rows.schema)
+    if found is None:
+        raise DeclarationError(
+            "HR-031",
+            f"`{operator}` needs an event time, and no column of its input is marked as one.",
+            where=calling().where,
+            found=", ".join(rows.columns),
+            fix=f'declare `event_time=` on the stream, or pass `at="column"` to `{operator}`',
+        )
+    return found[0]
+
+
+def require(rows: DataFrame, column: str, operator: str) -> None:
+    """The column must be there and be a timestamp."""
+    fields = {field.name: field for field in rows.schema.fields}
+    if column not in fields:
+        raise DeclarationError(
+            "HR-030",
+            f"`{operator}` names the column `{column}`, which its input does not have.",
+            where=calling().where,
+            found=", ".join(fields),
+            fix="name one of the columns found",
+        )
+    if not isinstance(fields[column].dataType, TimestampType):
+        raise DeclarationError(
+            "HR-007",
+            f"`{operator}` takes `{column}` as the event time, but it is not a timestamp.",
+            where=calling().where,
+            found=fields[column].dataType.simpleString(),
+            fix=f"convert it, for instance with `timestamp_millis({column})`",
+        )

@@ -1,0 +1,133 @@
+"""What the tests of the kernel share: records as Spark's Kafka source gives them, decoded in one job, with the fate of
+each; and a source of randomness whose seed is printed.
+
+`HEADRACE_DEEP` multiplies the number of generated cases; `HEADRACE_SEED` repeats a run whose seed was printed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, TimestampNTZType, TimestampType
+
+from headrace.kernel import bridge
+from headrace.log import dead
+from headrace.log.connection import Connection
+from headrace.log.topic import ensure
+
+KAFKA_SCHEMA = (
+    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
+)
+WRITTEN_AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The fate of a record that went to the dead letters."""
+
+    reason: str
+
+
+Fate = dict[str, Any] | Refused
+Records = Callable[..., DataFrame]
+Decode = Callable[..., list[Fate]]
+Rows = Callable[[DataFrame], list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="session")
+def deep() -> int:
+    return int(os.environ.get("HEADRACE_DEEP", "1"))
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    seed = int(os.environ.get("HEADRACE_SEED") or random.SystemRandom().randrange(2**32))
+    print(f"HEADRACE_SEED={seed}")
+    return random.Random(seed)
+
+
+@pytest.fixture(scope="session")
+def connection(bootstrap: str) -> Connection:
+    return Connection(bootstrap)
+
+
+@pytest.fixture(scope="session")
+def records(spark: SparkSession) -> Records:
+    """A static DataFrame with the columns of Spark's Kafka source: one Spark partition, offsets from zero."""
+
+    def make(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None, partition: int = 0) -> DataFrame:
+        keys = keys or [None] * len(values)
+        rows = [
+            (key, value, "t", partition, offset, WRITTEN_AT, 0)
+            for offset, (key, value) in enumerate(zip(keys, values, strict=True))
+        ]
+        return spark.createDataFrame(rows, KAFKA_SCHEMA).coalesce(1).sortWithinPartitions("offset")
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def rows() -> Rows:
+    """The rows as dicts; timestamps come as UTC without a zone, whatever the zone of this machine."""
+
+    def collect(frame: DataFrame) -> list[dict[str, Any]]:
+        return [row.asDict(recursive=True) for row in frame.select(*map(_zoneless, frame.schema)).collect()]
+
+    return collect
+
+
+@pytest.fixture
+def decode(connection: Connection, topic: Callable[[], str], records: Records, rows: Rows) -> Decode:
+    """The fate of each value, in one Spark job: its row, or why it is dead."""
+
+    def run(values: Sequence[bytes | str | None], ddl: str, **options: Any) -> list[Fate]:
+        source = topic()
+        ensure(connection, [dead.declaration(source)])
+        raw = [value.encode() if isinstance(value, str) else value for value in values]
+        settings = {"event_time": None, "future_ms": -1} | options
+        decoded = bridge.decode(
+            records(raw),
+            query="decode",
+            topic=source,
+            dead_topic=dead.declaration(source).name,
+            ddl=ddl,
+            kafka=connection.spark(),
+            **settings,
+        )
+        accepted = iter(rows(decoded))
+        refused = {letter.source.offset: letter for letter in dead.dead_letters(connection, source)}
+        assert all(letter.raw == raw[offset] for offset, letter in refused.items())
+        fates = [
+            Refused(refused[i].reason) if i in refused else next(accepted, "neither a row nor a dead letter")
+            for i in range(len(raw))
+        ]
+        assert next(accepted, None) is None, "more rows than accepted records"
+        return fates  # pyright: ignore[reportReturnType]
+
+    return run
+
+
+def _zoneless(field: StructField) -> Column:
+    quoted = "`" + field.name.replace("`", "``") + "`"
+    return F.col(quoted).cast(_zoneless_type(field.dataType)).alias(field.name)
+
+
+def _zoneless_type(kind: DataType) -> DataType:
+    match kind:
+        case TimestampType():
+            return TimestampNTZType()
+        case ArrayType():
+            return ArrayType(_zoneless_type(kind.elementType), kind.containsNull)
+        case MapType():
+            return MapType(kind.keyType, _zoneless_type(kind.valueType), kind.valueContainsNull)
+        case StructType():
+            return StructType([StructField(f.name, _zoneless_type(f.dataType), f.nullable) for f in kind.fields])
+    return kind
