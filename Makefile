@@ -12,9 +12,6 @@ PIP := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check --no-in
 CODE := $(wildcard src tests examples bench)
 BENCHES = $(basename $(notdir $(shell grep -l __main__ bench/*.py)))
 TARGETS := help demo test test-deep lint bench setup lock clean
-ifneq ($(wildcard tests/torture),)
-TARGETS += torture
-endif
 
 # The stamp carries a checksum of the locks and of the place, since a virtual environment cannot be moved.
 LOCKED := .venv/.locked-$(shell { cat requirements-build.lock requirements.lock; echo '$(CURDIR)'; } | cksum | cut -d ' ' -f 1)
@@ -22,7 +19,6 @@ INSTALLED := .venv/.installed
 VENV_RUNS := $(shell $(BIN)/python -c 'print("yes")' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: $(TARGETS) REMAKE
 
 # What people call
 
@@ -39,8 +35,11 @@ test: setup ## run the tests, without the slow variants
 test-deep: setup ## run every test, the property tests with ten times the examples
 	@HEADRACE_DEEP=$${HEADRACE_DEEP:-10} $(BIN)/python -m pytest --timeout=3600 $(ARGS)
 
+ifneq ($(wildcard tests/torture),)
+TARGETS += torture
 torture: setup ## run the tests that kill and starve things
 	@$(BIN)/python -m pytest tests/torture $(ARGS)
+endif
 
 lint: $(INSTALLED) ## check style, formatting and types
 	$(BIN)/ruff check $(CODE)
@@ -73,6 +72,8 @@ clean: ## remove what these targets made in this checkout, .venv included; the p
 	@rm -rf .venv .headrace examples/*/.headrace .hypothesis .pytest_cache .ruff_cache dist spark-warehouse metastore_db \
 	  derby.log
 	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
+
+.PHONY: $(TARGETS) REMAKE
 
 # What they need
 

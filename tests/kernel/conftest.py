@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import os
 import random
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,9 +27,6 @@ from headrace.log import dead
 from headrace.log.connection import Connection
 from headrace.log.topic import ensure
 
-KAFKA_SCHEMA = (
-    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
-)
 WRITTEN_AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
@@ -59,19 +60,39 @@ def connection(bootstrap: str) -> Connection:
     return Connection(bootstrap)
 
 
-@pytest.fixture(scope="session")
-def records(spark: SparkSession) -> Records:
-    """A static DataFrame with the columns of Spark's Kafka source: one Spark partition, offsets from zero."""
+@pytest.fixture
+def records(spark: SparkSession, tmp_path: Path) -> Records:
+    """A static DataFrame with the columns of Spark's Kafka source: one Spark partition, offsets from zero.
 
-    def make(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None, partition: int = 0) -> DataFrame:
-        keys = keys or [None] * len(values)
-        rows = [
-            (key, value, "t", partition, offset, WRITTEN_AT, 0)
-            for offset, (key, value) in enumerate(zip(keys, values, strict=True))
-        ]
-        return spark.createDataFrame(rows, KAFKA_SCHEMA).coalesce(1).sortWithinPartitions("offset")
+    The records go through a file, because rows made from Python objects would go through Python workers first.
+    """
+
+    def make(values: Sequence[bytes | None], keys: Sequence[bytes | None] = (), partition: int = 0) -> DataFrame:
+        pairs = zip_longest(keys, values)
+        lines = [f"{offset} {_line(key)} {_line(value)}\n" for offset, (key, value) in enumerate(pairs)]
+        file = tmp_path / f"{uuid4()}.txt"
+        file.write_text("".join(lines))
+        part = F.split("value", " ")
+        return (
+            spark.read.text(str(file))
+            .select(
+                F.when(part[1] != "-", F.unbase64(part[1])).alias("key"),
+                F.when(part[2] != "-", F.unbase64(part[2])).alias("value"),
+                F.lit("t").alias("topic"),
+                F.lit(partition).alias("partition"),
+                part[0].cast("long").alias("offset"),
+                F.lit(WRITTEN_AT).alias("timestamp"),
+                F.lit(0).alias("timestampType"),
+            )
+            .coalesce(1)
+            .sortWithinPartitions("offset")
+        )
 
     return make
+
+
+def _line(raw: bytes | None) -> str:
+    return "-" if raw is None else b64encode(raw).decode()
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,9 @@ def setup() -> None:
 
 @commands.command()
 def up(
-    with_postgres: Annotated[bool, typer.Option("--postgres/--no-postgres", help="PostgreSQL as well as Kafka.")] = True,
+    with_postgres: Annotated[
+        bool, typer.Option("--postgres/--no-postgres", help="PostgreSQL as well as Kafka.")
+    ] = True,
     directory: Directory = HERE,
     as_json: AsJson = False,
 ) -> None:

@@ -35,7 +35,9 @@ Directory = Annotated[
 ]
 Bootstrap = Annotated[
     str | None,
-    typer.Option(metavar="HOST:PORT", help="The address of Kafka, instead of that of the settings.", show_default=False),
+    typer.Option(
+        metavar="HOST:PORT", help="The address of Kafka, instead of that of the settings.", show_default=False
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 HERE = Path()
@@ -61,7 +63,7 @@ def connection_at(place: Path, bootstrap: str | None) -> Connection:
     if running is None or not running.server.alive:
         raise RunError(
             "HR-340",
-            "It is not known which Kafka to talk to.",
+            "The command reads or writes topics, and there is no Kafka that it could use.",
             found=f"no `bootstrap` in the settings, and no embedded Kafka that runs in {settings.directory}",
             fix="start one with `headrace parts up`; or name the app's directory with --directory, or the address with"
             " --bootstrap or HEADRACE_BOOTSTRAP",

@@ -8,18 +8,19 @@ the parts that it started end with it.
 
 from __future__ import annotations
 
-import json
 import math
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from headrace import duration
 from headrace.cli import terminal
@@ -43,7 +44,8 @@ Master = Annotated[
     str | None, typer.Option(help="The Spark master, such as spark://host:7077.", show_default="this machine")
 ]
 Checkpoints = Annotated[
-    str | None, typer.Option(metavar="PATH", help="Where checkpoints are kept.", show_default=".headrace beside the app")
+    str | None,
+    typer.Option(metavar="PATH", help="Where checkpoints are kept.", show_default=".headrace beside the app"),
 ]
 Only = Annotated[
     list[str] | None,
@@ -56,6 +58,7 @@ For = Annotated[
 
 def run(
     app: AppFile,
+    *,
     mode: Annotated[
         Mode, typer.Option(help="live answers in milliseconds, exact in transactions, batch over all of history, once.")
     ] = Mode.EXACT,
@@ -67,24 +70,25 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run the queries of an app until it is stopped."""
-    seconds = _seconds(lasting)
     settings = settings_at(app, master=master, bootstrap=bootstrap, checkpoints=checkpoints)
-    shown: dict[str, str] = {}
+    ending = _Ending(_seconds(lasting), LIVE_S if as_json else LINE_S)
+    if not as_json:
+        _carry_out(app, settings, mode=mode, only=only or (), ending=ending, shown=lambda *_: nullcontext(_tell))
+        return
+    printed: dict[str, str] = {}
 
     def show(events: Sequence[Progress]) -> None:
         for event in events:
-            if shown.get(event.query) != event.at:
-                shown[event.query] = event.at
+            if printed.get(event.query) != event.at:
+                printed[event.query] = event.at
                 terminal.out_json(asdict(event))
 
-    if as_json:
-        _carry_out(app, settings, mode, only or (), seconds, LIVE_S, show)
-    else:
-        _carry_out(app, settings, mode, only or (), seconds, LINE_S, lambda events: terminal.note(line(events)))
+    show(_carry_out(app, settings, mode=mode, only=only or (), ending=ending, shown=lambda *_: nullcontext(show)))
 
 
 def dev(
     app: AppFile,
+    *,
     master: Master = None,
     bootstrap: Bootstrap = None,
     checkpoints: Checkpoints = None,
@@ -92,7 +96,105 @@ def dev(
     lasting: For = None,
 ) -> None:
     """Run an app live on this machine, with everything it needs, and show what happens."""
-    seconds = _seconds(lasting)
     settings = settings_at(app, master=master, bootstrap=bootstrap, checkpoints=checkpoints)
-    with screen() as show:
-        _carry_out(app, settings, Mode.LIVE, only or (), seconds, LIVE_S, show, places=True)
+    ending = _Ending(_seconds(lasting), LIVE_S if Console().is_terminal else LINE_S)
+
+    @contextmanager
+    def shown(graph: Graph, address: str) -> Iterator[Show]:
+        terminal.out(_places(graph, settings, address))
+        with screen() as show:
+            yield show
+
+    _carry_out(app, settings, mode=Mode.LIVE, only=only or (), ending=ending, shown=shown)
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """When a run ends by itself, and how often it is shown until then."""
+
+    seconds: float | None
+    every: float
+
+
+def _carry_out(
+    file: Path,
+    settings: Settings,
+    *,
+    mode: Mode,
+    only: Sequence[str],
+    ending: _Ending,
+    shown: Callable[[Graph, str], AbstractContextManager[Show]],
+) -> Sequence[Progress]:
+    """Run the app to its end; the last event of every query."""
+    app = load_app(file)
+    graph = app.graph()
+    # Spark is loaded only by the commands that run it.
+    from headrace.engine.run import Run
+
+    run: Run | None = None
+    stopped = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if run is None or stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+        run.request_stop()
+
+    try:
+        with _signals(stop), Parts.start(settings, report=terminal.note) as parts:
+            # Options for another broker are not for the embedded one.
+            settings = settings.model_copy(update={"kafka": parts.kafka_options})
+            with (
+                Run.start(
+                    app, mode=mode, settings=settings, bootstrap=parts.bootstrap, only=only, report=terminal.note
+                ) as run,
+                _signals(stop),
+                shown(graph, parts.bootstrap) as show,
+            ):  # Spark has taken SIGINT for itself
+                if mode is not Mode.BATCH:
+                    _watch(run, stopped, ending, show)
+            return run.progress()
+    except KeyboardInterrupt:
+        if run is not None:
+            raise
+        terminal.note("stopped before a query ran")
+        return ()
+
+
+def _watch(run: Run, stopped: threading.Event, ending: _Ending, show: Show) -> None:
+    until = math.inf if ending.seconds is None else time.monotonic() + ending.seconds
+    while not stopped.is_set() and (left := until - time.monotonic()) > 0:
+        run.wait(min(ending.every, left))
+        show(run.progress())
+    terminal.note("stopping")
+
+
+@contextmanager
+def _signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def _tell(events: Sequence[Progress]) -> None:
+    if events:
+        terminal.note(line(events))
+
+
+def _places(graph: Graph, settings: Settings, address: str) -> str:
+    queries = plan(graph)
+    reads = {name for query in queries for name in query.reads}
+    rows = [("Kafka", address), ("state", str(settings.state))]
+    rows += [("input", graph.node(name).topic) for name in sorted(reads - {query.name for query in queries})]
+    rows += [("result", query.node.topic) for query in queries]
+    return terminal.columns(rows)
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return None if text is None else duration.parse(text) / 1000
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--for") from None

@@ -8,9 +8,8 @@ for what it has yet to read. Nothing here talks to Kafka or Spark.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -103,7 +102,7 @@ def screen() -> Iterator[Callable[[Sequence[Progress]], None]]:
     """A function that shows the queries: a table in its place on a terminal, a line each time elsewhere."""
     console = Console()
     if not console.is_terminal:
-        yield lambda events: terminal.out(line(events))
+        yield lambda events: terminal.out(line(events)) if events else None
         return
     with Live(console=console, auto_refresh=False, transient=False) as live:
         yield lambda events: live.update(Text(terminal.safe(table(events), keep="\n"), no_wrap=True), refresh=True)

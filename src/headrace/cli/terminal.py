@@ -33,9 +33,7 @@ def safe(text: str, keep: str = "") -> str:
         return text
     keep += _JOINERS
     return "".join(
-        char.encode("unicode_escape").decode()
-        if char not in keep and unicodedata.category(char) in _HARMFUL
-        else char
+        char.encode("unicode_escape").decode() if char not in keep and unicodedata.category(char) in _HARMFUL else char
         for char in text
     )
 

@@ -36,6 +36,7 @@ from headrace.engine.progress import Progress, State
 from headrace.engine.query import Running, write
 from headrace.engine.session import session
 from headrace.errors import LogError, RunError
+from headrace.graph.graph import Graph
 from headrace.graph.plan import Query, plan
 from headrace.kernel import bridge
 from headrace.log import topic
@@ -50,7 +51,7 @@ PROGRESS_S = 1.0
 class Run:
     """Made by `start`; ends with `stop`, or with the `with` block."""
 
-    def __init__(self, app: App, mode: Mode, settings: Settings, connection: Connection, spark: SparkSession) -> None:
+    def __init__(self, app: str, mode: Mode, settings: Settings, connection: Connection, spark: SparkSession) -> None:
         self.app = app
         self.mode = mode
         self.settings = settings
@@ -74,7 +75,7 @@ class Run:
     @classmethod
     def start(
         cls,
-        app: App,
+        app: App | Graph,
         *,
         mode: Mode,
         settings: Settings,
@@ -84,22 +85,22 @@ class Run:
         report: Report = lambda _: None,
     ) -> Run:
         """Start every query of the app, or those named in `only`; a given session is used and left running."""
-        graph = app.graph()
+        graph = app.graph() if isinstance(app, App) else app
         queries = _chosen(plan(graph), only)
         connection = Connection.of(settings, bootstrap)
         with contextlib.ExitStack() as undo:
-            places = {query.name: checkpoint.location(settings, app.name, query.name) for query in queries}
+            places = {query.name: checkpoint.location(settings, graph.app, query.name) for query in queries}
             held = undo.enter_context(contextlib.ExitStack())
             if mode is not Mode.BATCH:
                 for query in queries:
-                    held.enter_context(checkpoint.held(places[query.name], app.name, query.name))
+                    held.enter_context(checkpoint.held(places[query.name], graph.app, query.name))
             for name in topic.ensure(connection, topics.needed(graph, queries)):
                 report(f"created the topic {name}")
             owns = spark is None
             if spark is None:
-                spark = _session(app, settings, mode, report)
+                spark = _session(graph.app, settings, mode, report)
                 undo.callback(spark.stop)
-            run = cls(app, mode, settings, connection, spark)
+            run = cls(graph.app, mode, settings, connection, spark)
             run._owns_spark = owns
             frames = Frames(spark, graph, mode, connection)
             if mode is Mode.BATCH:
@@ -135,6 +136,12 @@ class Run:
         for running in self._running:
             if running.error is not None:
                 raise running.error
+
+    def finish_input(self) -> None:
+        """Exact mode: until every query, in the order of the plan, has worked off what is in the log."""
+        for running in self._running:
+            if running.spark is not None:
+                running.spark.processAllAvailable()
 
     def request_stop(self) -> None:
         """Let `wait` return; safe to call from a signal handler."""
@@ -214,7 +221,7 @@ class Run:
         if self.mode is Mode.EXACT:
             consumed = offsets.covered(source.endOffset for source in last.sources) if last else {}
         try:
-            offsets.commit(admin, self.app.name, running.query.name, consumed)
+            offsets.commit(admin, self.app, running.query.name, consumed)
             ends = offsets.ends(admin, consumed)
             self._away = None
         except (KafkaException, LogError):
@@ -234,7 +241,7 @@ class Run:
         state_operators = last.stateOperators if last else []
         error = str(running.error) if running.error else f"log unreachable since {self._away}" if self._away else None
         event = Progress(
-            app=self.app.name,
+            app=self.app,
             query=name,
             mode=str(self.mode),
             state=state,
@@ -265,10 +272,10 @@ class Run:
         return round(max(0.0, (rows - before) / (now - then)), 1) if now > then else 0.0
 
 
-def _session(app: App, settings: Settings, mode: Mode, report: Report) -> SparkSession:
+def _session(app: str, settings: Settings, mode: Mode, report: Report) -> SparkSession:
     modules = [] if settings.master is None or settings.master.startswith("local") else [_package(settings)]
     return session(
-        f"headrace-{app.name}-{mode}",
+        f"headrace-{app}-{mode}",
         master=settings.master,
         settings=settings.spark,
         modules=modules,

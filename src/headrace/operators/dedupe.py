@@ -69,11 +69,12 @@ def _batch(rows: DataFrame, keys: list[str], time: str, within_ms: int) -> DataF
         repeat = (F.size(kept) > 0) & (row.time - F.element_at(kept, -1).time < within_ms * 1000)
         return F.when(repeat, kept).otherwise(F.concat(kept, F.array(row)))
 
-    grouped = timed.where(identified).groupBy(*(F.col(_quoted(key)) for key in keys))
+    # A row without identity is a group of its own.
+    alone = F.when(identified, F.lit(None)).otherwise(F.monotonically_increasing_id())
+    grouped = timed.groupBy(*(F.col(_quoted(key)) for key in keys), alone)
     ordered = grouped.agg(F.array_sort(F.collect_list(entry), earlier).alias("entries"))
     first = F.aggregate(F.slice("entries", 2, F.size("entries")), F.slice("entries", 1, 1), keep)
-    kept = ordered.select(F.explode(first).alias("kept")).select("kept.row.*")
-    result = kept.unionByName(timed.where(~identified))
+    result = ordered.select(F.explode(first).alias("kept")).select("kept.row.*")
     return result.select(
         *(F.col(_quoted(field.name)).alias(field.name, metadata=field.metadata) for field in rows.schema.fields)
     )

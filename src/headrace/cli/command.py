@@ -1,0 +1,90 @@
+"""All commands as one, with what holds for every one of them: errors as text, exit codes, a quiet end of a pipe.
+
+An error of Headrace is printed without a traceback, because it says where and what to do; `HEADRACE_DEBUG=1` shows the
+traceback too. Any other exception is a fault of ours and always shows its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import version
+from io import TextIOWrapper
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from headrace.cli import dead, declaration, parts, run, status, terminal, topic
+from headrace.errors import HeadraceError
+
+DEBUG_VARIABLE = "HEADRACE_DEBUG"
+
+
+class _Commands(TyperGroup):
+    """A group that turns errors into text and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except HeadraceError as error:
+            if os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0"):
+                raise
+            terminal.fail(error)
+        raise typer.Exit(1)
+
+
+app = typer.Typer(
+    name="headrace",
+    cls=_Commands,
+    help="Stream processing for Python teams, on Spark.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        terminal.out(f"headrace {version('headrace')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command(epilog="Example: `headrace check app.py`")(declaration.check)
+app.command(epilog="Example: `headrace graph app.py --mermaid > graph.mmd`")(declaration.graph)
+app.command(epilog="Example: `headrace explain HR-014`")(declaration.explain)
+app.command(epilog="Example: `headrace dev app.py`")(run.dev)
+app.command(
+    epilog="Examples:\n\n`headrace run app.py --mode live`\n\n"
+    "`headrace run app.py --master spark://host:7077 --bootstrap broker:9092 --checkpoints s3a://bucket/checkpoints`"
+)(run.run)
+app.command(epilog="Example: `headrace status --watch`")(status.status)
+app.add_typer(topic.commands, name="topic")
+app.add_typer(dead.commands, name="dead")
+app.add_typer(parts.commands, name="parts")
+app.command()(parts.setup)
+
+
+def main() -> None:
+    """The entry point of the command `headrace`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            app(prog_name="headrace")
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes standard output once more when it ends, and must find something that takes it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

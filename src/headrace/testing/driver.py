@@ -1,0 +1,179 @@
+"""Run a declared app in this process, step by step, against real Spark and real Kafka.
+
+    with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
+        driver.push("transactions", [{"id": "a", "amount": 950.0, "at": now}])
+        driver.advance()
+        assert driver.read("alerts") == [...]
+
+Each driver has topics and checkpoints of its own, so many may share one broker and one session, one after the other.
+Time is event time: it moves when events are pushed, never by waiting. In `exact` mode `advance` returns when everything
+pushed has been worked off; in `live` mode when everything has been read and the outputs have come to rest.
+
+`crash` is what kill -9 leaves behind at its worst moment: the last batch is written but not recorded, so `resume` runs
+it again. In `live` mode it is a stop in the middle of a batch, which has the same effect.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pyspark.sql import SparkSession
+
+from headrace import names
+from headrace.app import App
+from headrace.engine import checkpoint, topics
+from headrace.engine.mode import Mode
+from headrace.engine.progress import Progress
+from headrace.engine.run import Run
+from headrace.graph.graph import Graph
+from headrace.graph.plan import plan
+from headrace.kernel import bridge
+from headrace.log import topic
+from headrace.log.connection import Connection
+from headrace.log.consumer import Record, read
+from headrace.log.dead import DeadLetter, dead_letters
+from headrace.log.producer import Producer
+from headrace.settings import Settings
+
+REST_S = 0.5
+
+
+class Driver:
+    """A context manager; `mode` is `exact` or `live`."""
+
+    def __init__(self, app: App, *, spark: SparkSession, bootstrap: str, mode: Mode = Mode.EXACT) -> None:
+        self.graph = _isolated(app.graph(), f"t{uuid.uuid4().hex[:8]}")
+        self.mode = mode
+        self.spark = spark
+        self.connection = Connection(bootstrap)
+        self._directory = Path(tempfile.mkdtemp(prefix="headrace-driver-"))
+        self._settings = Settings.load(self._directory)
+        self._run: Run | None = None
+        topic.ensure(self.connection, topics.needed(self.graph, plan(self.graph)))
+        self._producer = Producer(self.connection, linger_ms=1)
+
+    def push(self, source: str, events: Sequence[Mapping[str, Any] | bytes], *, partition: int | None = None) -> None:
+        """Write events to a source's topic, in this order; bytes are written as they are. Rows with the same id go to
+        the same partition, unless one is named."""
+        node = self.graph.node(source)
+        identity = getattr(node, "id", None)
+        for event in events:
+            key = str(event.get(identity)) if identity and isinstance(event, Mapping) else None
+            self._producer.send(node.topic, event, key=key, partition=partition)
+        self._producer.flush()
+
+    def advance(self, *, seconds: float = 120.0) -> None:
+        """Work off everything that was pushed; starts the app when it does not run."""
+        self.resume()
+        assert self._run is not None
+        if self.mode is Mode.EXACT:
+            self._run.finish_input()
+            self._run.check()
+        else:
+            self._rest(time.monotonic() + seconds)
+
+    def resume(self) -> None:
+        """Start the app, again after `crash` or `stop`; does nothing when it runs."""
+        if self._run is None:
+            bootstrap = self.connection.bootstrap
+            self._run = Run.start(
+                self.graph, mode=self.mode, settings=self._settings, bootstrap=bootstrap, spark=self.spark
+            )
+
+    def stop(self) -> None:
+        """End the run in good order."""
+        if self._run is not None:
+            self._run.stop()
+            self._run = None
+
+    def crash(self, *, seed: int | None = None) -> None:
+        """End the run so that the last batch of each query is run again. With a seed, each query is hit or spared."""
+        self.stop()
+        dice = random.Random(seed)
+        for query in plan(self.graph):
+            if seed is None or dice.random() < 0.7:
+                place = checkpoint.local(checkpoint.location(self._settings, self.graph.app, query.name))
+                assert place is not None
+                _forget_last_commit(place)
+
+    def read(self, name: str) -> list[dict[str, Any]]:
+        """The rows that a node's topic holds, as they stand in the log."""
+        return [json.loads(record.value) for record in self.records(name) if record.value is not None]
+
+    def records(self, name: str) -> list[Record]:
+        """The same with keys, headers and positions."""
+        return list(read(self.connection, self.graph.node(name).topic))
+
+    def dead(self, source: str) -> list[DeadLetter]:
+        """The dead letters of a source, each once."""
+        return list(dead_letters(self.connection, names.dead_topic(self.graph.node(source).topic)))
+
+    def late(self, name: str) -> list[dict[str, Any]]:
+        """The rows that came too late for a written node's operators."""
+        late = read(self.connection, names.late_topic(self.graph.node(name).topic))
+        return [json.loads(record.value) for record in late if record.value is not None]
+
+    def progress(self) -> dict[str, Progress]:
+        """The last progress event of every query."""
+        return {event.query: event for event in self._run.progress()} if self._run else {}
+
+    def close(self) -> None:
+        """Stop, and remove topics and checkpoints."""
+        self.stop()
+        topic.delete(self.connection, *(t.name for t in topics.needed(self.graph, plan(self.graph))))
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _rest(self, until: float) -> None:
+        """Until every query has read its topics to the end and no topic has grown for a while."""
+        assert self._run is not None
+        written = [topics.of_node(query.node).name for query in plan(self.graph)]
+        quiet_since, before = time.monotonic(), None
+        while time.monotonic() < until:
+            self._run.check()
+            now = [topic.ends(self.connection, name) for name in written]
+            if now != before or not self._read_all():
+                quiet_since, before = time.monotonic(), now
+            elif time.monotonic() - quiet_since > REST_S:
+                return
+            time.sleep(0.05)
+        raise TimeoutError(f"the app did not come to rest: {self._run.progress()}")
+
+    def _read_all(self) -> bool:
+        gauges = bridge.gauges(self.spark)
+        for query in plan(self.graph):
+            for name in query.reads:
+                read_to = {g.partition: g.next_offset for g in gauges if g.query == query.name and g.of == self.graph.node(name).topic}
+                ends = topic.ends(self.connection, self.graph.node(name).topic)
+                if any(read_to.get(partition, 0) < end for partition, end in ends.items()):
+                    return False
+        return True
+
+
+def _isolated(graph: Graph, prefix: str) -> Graph:
+    nodes = tuple(dataclasses.replace(node, topic=f"{prefix}-{node.topic}") for node in graph.nodes)
+    return Graph(f"{graph.app}_{prefix}", nodes)
+
+
+def _forget_last_commit(place: Path) -> None:
+    commits = sorted((file for file in (place / "commits").glob("[0-9]*") if file.name.isdigit()), key=lambda f: int(f.name))
+    if commits:
+        commits[-1].unlink()
+        commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)

@@ -1,0 +1,54 @@
+"""The right answer: the declared functions called with static DataFrames of all events.
+
+The events go through the same strict decoding as in a run; what does not fit is left out. The answer has the shape that
+`Driver.read` gives: one dictionary a row, with the values as they stand in the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.app import App
+from headrace.graph.node import Source
+from headrace.kernel import bridge
+from headrace.log import codec
+from headrace.operators.event_time import mark
+
+_RECORDS = "value binary, key binary, partition int, offset bigint, timestamp timestamp"
+
+
+def oracle(app: App, name: str, events: Mapping[str, Sequence[Mapping[str, Any] | bytes]], spark: SparkSession) -> list[dict[str, Any]]:
+    """The batch answer of the node `name` for these events of the sources."""
+    graph = app.graph()
+
+    def frame(wanted: str) -> DataFrame:
+        node = graph.node(wanted)
+        if isinstance(node, Source):
+            return _static(node, events.get(wanted, ()), spark)
+        return node.function(*(frame(read) for read in node.inputs))
+
+    return [json.loads(row.value) for row in bridge.encode(frame(name), ()).collect()]
+
+
+def _static(source: Source, events: Sequence[Mapping[str, Any] | bytes], spark: SparkSession) -> DataFrame:
+    if source.schema is None:
+        raise ValueError(f"`{source.name}` is captured from a database and has no schema here")
+    now = datetime.now(UTC)
+    values = (event if isinstance(event, bytes) else codec.encode(event) for event in events)
+    records = [(bytearray(value), None, 0, offset, now) for offset, value in enumerate(values)]
+    rows = bridge.decode(
+        spark.createDataFrame(records, _RECORDS),
+        query="oracle",
+        topic=source.topic,
+        dead_topic="",
+        ddl=source.schema.ddl,
+        event_time=source.event_time,
+        future_ms=-1,
+        kafka=None,
+    )
+    return mark(rows, source.event_time, source.delay_ms) if source.event_time else rows
