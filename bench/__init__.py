@@ -6,7 +6,7 @@ dedupe      each event once, the kernel against Spark's `dropDuplicatesWithinWat
 
 A bench starts its own Kafka and Spark in a temporary directory, with the product's settings whatever the environment
 says, prints one JSON object a line on standard output (result.py) and a table on standard error, and leaves nothing
-behind. It measures, and fails only when an answer is wrong: a figure that misses its goal is printed as it is. `--quick`
-shows that a bench works; its figures mean nothing. Look at `load`: with 2 cores, a wall-clock figure taken at a load of
-more than 2 is a figure of what else was running.
+behind. It measures, and fails only when an answer is wrong: a figure that misses its goal is printed as it is.
+`--quick` shows that a bench works; its figures mean nothing. Look at `load`: on 2 cores, a figure taken at a load far
+above 2 tells of what else was running.
 """

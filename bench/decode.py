@@ -52,9 +52,11 @@ def main() -> None:
             mode="batch",
             events=count,
             events_per_second=mine.warm,
+            events_per_cpu_second=mine.warm_by_cpu,
             cold_events_per_second=mine.cold,
             peer="from_json",
             peer_events_per_second=peer.warm,
+            peer_events_per_cpu_second=peer.warm_by_cpu,
             ratio=round(mine.warm / peer.warm, 2),
             goal=1.5,
             goal_events_per_second=300_000,
@@ -64,6 +66,7 @@ def main() -> None:
             mode="batch",
             events=count,
             events_per_second=limit.warm,
+            events_per_cpu_second=limit.warm_by_cpu,
             cold_events_per_second=limit.cold,
         ),
     ]
@@ -77,13 +80,13 @@ def main() -> None:
 def _ways(here: Ground) -> tuple[Callable[[], DataFrame], Callable[[], DataFrame], Callable[[], DataFrame]]:
     kafka = here.connection.spark()
 
-    def raw() -> DataFrame:
-        options = {**kafka, "kafka.isolation.level": "read_committed", "subscribe": TOPIC}
+    def raw(**more: str) -> DataFrame:
+        options = {**kafka, "kafka.isolation.level": "read_committed", "subscribe": TOPIC, **more}
         return here.spark.read.format("kafka").options(**options).load()
 
     def kernel() -> DataFrame:
         return bridge.decode(
-            raw(),
+            raw(includeHeaders="true"),
             query="decode",
             topic=TOPIC,
             dead_topic=names.dead_topic(TOPIC),

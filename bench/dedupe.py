@@ -2,11 +2,11 @@
 
     python -m bench.dedupe [--events 2000000] [--quick]
 
-Both ways read and decode through the engine, as exact mode does it (micro-batches of as many records as the engine takes,
+Both ways read and decode through the engine, as exact mode does it (the engine's own limit of records a micro-batch,
 RocksDB state), on two cores, and recognise repeats less than a minute apart in event time at 10,000 events a second of
-it. Ours says `within="1 minute"` behind a watermark delay of 5 seconds. The peer is Spark's `dropDuplicatesWithinWatermark`,
-which remembers for as long as the watermark's delay, so its delay is the minute. The time is that of the whole query,
-from its start to its end. Each run must keep exactly the right number of rows, or the bench fails.
+it. Ours says `within="1 minute"` behind a watermark delay of 5 seconds. The peer, `dropDuplicatesWithinWatermark`,
+remembers for as long as the watermark's delay, so its delay is the minute. The time is that of the whole query, from
+its start to its end. Each run must keep exactly the right number of rows, or the bench fails.
 """
 
 from __future__ import annotations
@@ -60,9 +60,11 @@ def main() -> None:
         mode=str(Mode.EXACT),
         events=count,
         events_per_second=mine.warm,
+        events_per_cpu_second=mine.warm_by_cpu,
         cold_events_per_second=mine.cold,
         peer="dropDuplicatesWithinWatermark",
         peer_events_per_second=peer.warm,
+        peer_events_per_cpu_second=peer.warm_by_cpu,
         ratio=round(mine.warm / peer.warm, 2),
         goal_events_per_second=100_000,
     )

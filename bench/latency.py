@@ -9,10 +9,10 @@ consumer has its result less the moment at which the producer was given the even
 repeats an id that was sent before and must not come out: as a copy for `dedupe`, with an amount that the filter refuses
 for `stateless`.
 
-After the first answer come the warm-up, which is not counted, and the seconds that are. `lost` are ids without a result,
-`duplicates` further results of an id; the bench fails when something was lost. A batch of the live mode lasts as long as
-in the product (`live_batch`); the end of a batch holds results back for a moment, and `batches` says how many ended while
-it was measured. The peer of live is exact.
+After the first answer come the warm-up, which is not counted, and the seconds that are. `lost` are ids without a
+result, `duplicates` further results of an id; the bench fails when something was lost. A batch of the live mode lasts
+as long as the product's default (`live_batch`). Its end holds results back for a moment: `batches` says how many ended
+during the measurement. The peer of live is exact.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main() -> None:
     with ground("latency") as here:
 
         def measured(case: Callable[[DataFrame], DataFrame], mode: Mode) -> Result:
-            return _measure(here, case, mode, given.rate, warmup, seconds)
+            return _measure(here, case, mode, rate=given.rate, warmup=warmup, seconds=seconds)
 
         for case, p50, p99 in ((stateless, 5.0, None), (dedupe, 12.0, 150.0)):
             live, exact = measured(case, Mode.LIVE), measured(case, Mode.EXACT)
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def _measure(
-    here: Ground, case: Callable[[DataFrame], DataFrame], mode: Mode, rate: float, warmup: float, seconds: float
+    here: Ground, case: Callable[[DataFrame], DataFrame], mode: Mode, *, rate: float, warmup: float, seconds: float
 ) -> Result:
     name = f"{case.__name__}_{mode}"
     app = hr.App(name)

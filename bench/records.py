@@ -1,8 +1,9 @@
 """The records that the benches read, made by a seed: the same arguments give the same bytes.
 
-`auction_events` has the shape of Nexmark (P. Tucker, K. Tufte, V. Papadimos, D. Maier: «NEXMark, a benchmark for queries
-over data streams»; fields and proportions as in its later open-source generators): of 50 events one is a person, three
-are auctions, 46 are bids; one flat JSON object with only the fields of its kind, about 274 bytes on average.
+`auction_events` has the shape of Nexmark, the benchmark of P. Tucker, K. Tufte, V. Papadimos and D. Maier («NEXMark - A
+Benchmark for Queries over Data Streams»), with the proportions of its later open-source generators: of 50 events one is
+a person, three are auctions, 46 are bids. Each is one flat JSON object with the fields of its kind only, of about 274
+bytes on average.
 
 `transactions` are card payments, one in twenty a byte-for-byte copy of one of the thousand records before it, as a
 sender that retries makes them. `distinct` says how many are left without the copies.
@@ -34,7 +35,8 @@ def auction_events(count: int, *, seed: int = 1) -> Iterator[bytes]:
     start = int(_START.timestamp() * 1000)
     text = "".join(rng.choices(string.ascii_lowercase, k=20_000))
     channels = [*_CHANNELS, *(f"channel-{i}" for i in range(10_000))]
-    urls = [f"https://www.nexmark.com/{text[i : i + 3]}/{text[i + 3 : i + 7]}/item.htm?query=1" for i in range(10_004)]
+    paths = (f"{text[i : i + 3]}/{text[i + 3 : i + 7]}/{text[i + 7 : i + 11]}" for i in range(len(channels)))
+    urls = [f"https://www.nexmark.com/{path}/item.htm?query=1" for path in paths]
 
     def below(most: int) -> int:
         return int(rng.random() * most)

@@ -33,10 +33,12 @@ class Result:
     p99_ms: float | None = None
     max_ms: float | None = None
     events_per_second: int | None = None
+    events_per_cpu_second: int | None = None
     cold_events_per_second: int | None = None
     peer: str | None = None
     peer_p50_ms: float | None = None
     peer_events_per_second: int | None = None
+    peer_events_per_cpu_second: int | None = None
     ratio: float | None = None
     goal: float | None = None
     goal_p50_ms: float | None = None

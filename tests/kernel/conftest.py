@@ -83,6 +83,7 @@ def records(spark: SparkSession, tmp_path: Path) -> Records:
                 part[0].cast("long").alias("offset"),
                 F.lit(WRITTEN_AT).alias("timestamp"),
                 F.lit(0).alias("timestampType"),
+                F.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
             )
             .coalesce(1)
             .sortWithinPartitions("offset")

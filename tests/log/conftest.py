@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from uuid import uuid4
 
 import pytest
@@ -20,10 +20,14 @@ def connection(bootstrap: str) -> Connection:
 
 @pytest.fixture
 def make_topic(connection: Connection, request: pytest.FixtureRequest) -> MakeTopic:
-    """Create a topic with a name of its own; the arguments are those of Topic."""
+    """Create a topic with a name of its own; the arguments are as those of Topic.
 
-    def make(**declared: object) -> str:
-        topic = Topic(f"{request.node.originalname}-{uuid4().hex[:8]}", **declared)  # pyright: ignore[reportArgumentType]
+    It keeps records for ever: tests write old timestamps, which retention would delete in the middle of the run.
+    """
+
+    def make(partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        name = f"{request.node.originalname}-{uuid4().hex[:8]}"
+        topic = Topic(name, partitions, retention_ms=-1, config=config or {})
         ensure(connection, [topic])
         return topic.name
 

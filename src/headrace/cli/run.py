@@ -2,7 +2,8 @@
 
 Kafka is the one of the settings; without an address it is the embedded one, found or started. SIGTERM and Ctrl-C end a
 run in order: the queries, then Spark, then the parts that were started here, and the exit code is 0. A second signal
-ends it at once; what was read and not committed is read again by the next run. When this process is killed with -9,
+ends it at once; what was read and not committed is read again by the next run. A batch that is interrupted is not
+complete, and its exit code says so. When this process is killed with -9,
 the parts that it started end with it.
 """
 
@@ -144,18 +145,17 @@ def _carry_out(
         with _signals(stop), Parts.start(settings, report=terminal.note) as parts:
             # Options for another broker are not for the embedded one.
             settings = settings.model_copy(update={"kafka": parts.kafka_options})
-            with (
-                Run.start(
-                    app, mode=mode, settings=settings, bootstrap=parts.bootstrap, only=only, report=terminal.note
-                ) as run,
-                _signals(stop),
-                shown(graph, parts.bootstrap) as show,
-            ):  # Spark has taken SIGINT for itself
+            with Run.start(
+                app, mode=mode, settings=settings, bootstrap=parts.bootstrap, only=only, report=terminal.note
+            ) as run:
+                signal.signal(signal.SIGINT, stop)  # Spark has taken it for itself
                 if mode is not Mode.BATCH:
-                    _watch(run, stopped, ending, show)
+                    with shown(graph, parts.bootstrap) as show:
+                        _watch(run, stopped, ending, show)
+                    terminal.note("stopping")
             return run.progress()
     except KeyboardInterrupt:
-        if run is not None:
+        if run is not None or mode is Mode.BATCH:
             raise
         terminal.note("stopped before a query ran")
         return ()
@@ -166,7 +166,6 @@ def _watch(run: Run, stopped: threading.Event, ending: _Ending, show: Show) -> N
     while not stopped.is_set() and (left := until - time.monotonic()) > 0:
         run.wait(min(ending.every, left))
         show(run.progress())
-    terminal.note("stopping")
 
 
 @contextmanager

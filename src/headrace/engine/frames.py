@@ -122,6 +122,7 @@ class Frames:
             "kafka.isolation.level": "read_committed",
             "subscribe": topic,
             "startingOffsets": "earliest",
+            "includeHeaders": "true",
         }
         if self.mode is Mode.EXACT:
             options = {**options, "maxOffsetsPerTrigger": str(MOST_RECORDS_A_BATCH)}

@@ -8,6 +8,7 @@ from headrace import names
 from headrace.graph.graph import Graph
 from headrace.graph.node import Node, Source
 from headrace.graph.plan import Query
+from headrace.log import dead
 from headrace.log.topic import Topic
 
 
@@ -24,8 +25,9 @@ def needed(graph: Graph, queries: Iterable[Query]) -> list[Topic]:
             node = graph.node(name)
             if isinstance(node, Source) and node.kind == "table":
                 continue
-            for topic in (of_node(node), Topic(names.dead_topic(node.topic))):
+            for topic in (of_node(node), dead.declaration(node.topic)):
                 found[topic.name] = topic
-        for topic in (of_node(query.node), Topic(names.late_topic(query.node.topic))):
+        late = Topic(names.late_topic(query.node.topic), retention_ms=dead.RETENTION_MS)
+        for topic in (of_node(query.node), late):
             found[topic.name] = topic
     return list(found.values())

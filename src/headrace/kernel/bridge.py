@@ -80,7 +80,7 @@ def decode(
     """Rows of a schema from Spark's Kafka records; what does not fit goes to the dead-letter topic."""
     spark = records.sparkSession
     side = _side_output(spark, kafka) if kafka is not None else None
-    rows = _kernel(spark).RecordDecoder.decode(records._jdf, query, topic, dead_topic, ddl, event_time, future_ms, side)
+    rows = _kernel(spark).RecordDecoder.rows(records._jdf, query, topic, dead_topic, ddl, event_time, future_ms, side)
     return DataFrame(rows, spark)
 
 

@@ -7,10 +7,12 @@ are the source record's.
 **Repeats.** A query that crashes and replays may write the same letter again. A letter is told by its source position
 and query; listing shows the first of its repeats only.
 
-**Putting back.** `replay` writes raw records to the partition they came from, with their key, headers and timestamp
-and the header `headrace.replayed`, whose value is the letter's position. A source record goes back once, however many
-queries refused it and however often they did. Two things remember what went back, both written in the transaction
-that put it there:
+**Putting back.** `replay` writes raw records to the partition they came from, with their key and headers and the
+header `headrace.replayed`, whose value is the letter's position. Their Kafka timestamp is the time of the replay: with
+the original one, which the header `headrace.timestamp` keeps, retention would delete an old record again at once. A
+source record goes back once, however many queries refused it and however often they did.
+
+Two things remember what went back, both written in the transaction that put it there:
 
 - the offset of the group `headrace.replay.<topic>`: every letter below it is settled; every Kafka tool
   shows its lag.
@@ -213,14 +215,14 @@ class _Replay:
 
     def put_back(self, letter: DeadLetter, value: bytes | None) -> None:
         position, source = letter.position, letter.source
+        original = [] if letter.timestamp_ms is None else [(names.HEADER_TIMESTAMP, str(letter.timestamp_ms))]
         self._batch.append(
             {
                 "topic": source.topic,
                 "partition": source.partition,
                 "value": value,
                 "key": letter.key,
-                "headers": [*letter.headers, (names.HEADER_REPLAYED, str(position))],
-                **({} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}),
+                "headers": [*letter.headers, *original, (names.HEADER_REPLAYED, str(position))],
             }
         )
         self.step_over(position)

@@ -101,7 +101,11 @@ class Producer:
         partition: int | None = None,
         timestamp: int | datetime | None = None,
     ) -> Delivery:
-        """Queue a record; a mapping is written as JSON (see codec), None is a tombstone, `timestamp` is in ms."""
+        """Queue a record; a mapping is written as JSON (see codec), None is a tombstone.
+
+        `timestamp` (in ms, when a number) is what retention goes by: a record that is older than the topic keeps
+        records may be deleted as soon as it is written.
+        """
         self._raise_lost()
         raw = codec.encode(value) if isinstance(value, Mapping) else value
         raw = raw.encode() if isinstance(raw, str) else raw

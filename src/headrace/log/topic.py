@@ -42,6 +42,15 @@ from headrace.log.connection import TIMEOUT_S, Connection
 
 _EARLIEST: Any = OffsetSpec.earliest()
 _LATEST: Any = OffsetSpec.latest()
+# What a partition answers while its leader is new or moving; it passes.
+_MOVING = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+}
 _NOT_THERE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
 
 
@@ -116,6 +125,9 @@ def ensure(connection: Connection, topics: Iterable[Topic]) -> list[str]:
         found = [topic for name, topic in wanted.items() if name not in created]
         _check_partitions(admin, found)
         _check_policy(connection, admin, found)
+        # A leader that metadata names may not have taken over yet; one that tells its offsets has.
+        for topic in missing:
+            _offsets(connection, admin, topic.name, range(topic.partitions), _LATEST, committed=False)
     return created
 
 
@@ -246,9 +258,17 @@ def _offsets(
 ) -> dict[int, int]:
     isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     asked = {TopicPartition(topic, i): spec for i in ids}
+    deadline = time.monotonic() + TIMEOUT_S
     with connection.translated(f"asking for the offsets of {topic}"):
-        answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT_S)
-        return {place.partition: future.result().offset for place, future in answers.items()}
+        while True:
+            answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT_S)
+            try:
+                return {place.partition: future.result().offset for place, future in answers.items()}
+            except KafkaException as error:
+                if error.args[0].code() not in _MOVING or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.02)
+            admin.list_topics(topic, timeout=TIMEOUT_S)
 
 
 def _lag(connection: Connection, admin: AdminClient, topic: str, following: Mapping[int, int]) -> dict[str, int]:

@@ -116,7 +116,7 @@ class Driver:
 
     def dead(self, source: str) -> list[DeadLetter]:
         """The dead letters of a source, each once."""
-        return list(dead_letters(self.connection, names.dead_topic(self.graph.node(source).topic)))
+        return list(dead_letters(self.connection, self.graph.node(source).topic))
 
     def late(self, name: str) -> list[dict[str, Any]]:
         """The rows that came too late for a written node's operators."""

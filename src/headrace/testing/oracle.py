@@ -19,10 +19,15 @@ from headrace.kernel import bridge
 from headrace.log import codec
 from headrace.operators.event_time import mark
 
-_RECORDS = "value binary, key binary, partition int, offset bigint, timestamp timestamp"
+_RECORDS = (
+    "value binary, key binary, partition int, offset bigint, timestamp timestamp,"
+    " headers array<struct<key: string, value: binary>>"
+)
 
 
-def oracle(app: App, name: str, events: Mapping[str, Sequence[Mapping[str, Any] | bytes]], spark: SparkSession) -> list[dict[str, Any]]:
+def oracle(
+    app: App, name: str, events: Mapping[str, Sequence[Mapping[str, Any] | bytes]], spark: SparkSession
+) -> list[dict[str, Any]]:
     """The batch answer of the node `name` for these events of the sources."""
     graph = app.graph()
 
@@ -40,7 +45,7 @@ def _static(source: Source, events: Sequence[Mapping[str, Any] | bytes], spark: 
         raise ValueError(f"`{source.name}` is captured from a database and has no schema here")
     now = datetime.now(UTC)
     values = (event if isinstance(event, bytes) else codec.encode(event) for event in events)
-    records = [(bytearray(value), None, 0, offset, now) for offset, value in enumerate(values)]
+    records = [(bytearray(value), None, 0, offset, now, None) for offset, value in enumerate(values)]
     rows = bridge.decode(
         spark.createDataFrame(records, _RECORDS),
         query="oracle",

@@ -6,7 +6,6 @@ import java.lang.invoke.VarHandle;
 import java.math.BigDecimal;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
-import java.time.LocalDate;
 import java.util.ArrayList;
 import java.util.Base64;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -38,10 +37,14 @@ import org.apache.spark.unsafe.types.UTF8String;
  * Strict JSON (RFC 8259) to a row of a declared schema, straight from the bytes.
  *
  * <p>The record must be one object in valid UTF-8 with nothing after it. A field that is not declared is skipped, but its
- * syntax is checked. A declared field that is missing or null is null, or refused when it is NOT NULL. Nothing is
- * coerced: a number is not a string, 1.0 is not an int, a value that does not fit its type is refused, and so are a
- * field that occurs twice and a timestamp without a time zone. What is refused throws {@link Refused} with a reason that
- * names the field, the type and the place.
+ * syntax is checked, and that escapes leave no half of a surrogate pair. A declared field that is missing or null is
+ * null, or refused when it is NOT NULL. Nothing is coerced: a number is not a string, 1.0 is not an int, a value that
+ * does not fit its type is refused, and so are a field that occurs twice and a timestamp without a time zone. What is
+ * refused throws {@link Refused} with a reason that names the field, the type and the place.
+ *
+ * <p>A float or double is the nearest to its text, or one of the strings NaN, Infinity and -Infinity; one that is too
+ * big is refused. A decimal must be exact, in at most 100 characters. Binary is base64, with or without padding. Dates
+ * are {@code 2026-11-15}; timestamps as {@link Timestamps} says; both from the year 1 to 9999.
  *
  * <p>Strings without escapes are views of the record's bytes; Spark copies them when it writes the row.
  * Not safe for use by several threads at once.
@@ -273,9 +276,14 @@ public final class JsonDecoder implements Serializable {
         return real(type, path, name);
       case FLOAT:
         {
+          int from = at;
           double wide = real(type, path, name);
           float narrow = (float) wide;
-          if (Float.isInfinite(narrow) && !Double.isInfinite(wide)) throw unfit(type, path, name, Double.toString(wide));
+          if (narrow == wide || b[from] == '"') return narrow;
+          // The double may be a tie that the text is not, so a second rounding can go to the wrong side.
+          String text = ascii(from, at);
+          narrow = Float.parseFloat(text);
+          if (Float.isInfinite(narrow)) throw unfit(type, path, name, text);
           return narrow;
         }
       case BOOLEAN:
@@ -292,39 +300,15 @@ public final class JsonDecoder implements Serializable {
         return decimal(type, path, name);
       case TIMESTAMP:
       case TIMESTAMP_NTZ:
-        {
-          if (c != '"') throw wrong(type, path, name);
-          int from = at + 1;
-          if (string()) throw unfit(type, path, name, unescape(from, at - 1).toString());
-          boolean zoned = type.kind == Kind.TIMESTAMP;
-          long micros = Timestamps.parse(b, from, at - 1, zoned);
-          if (micros == Timestamps.UNREADABLE) throw unfit(type, path, name, quoted(from, at - 1));
-          if (micros == Timestamps.NO_ZONE)
-            throw new Refused("field `" + path + name + "`: the timestamp " + quoted(from, at - 1)
-                + " has no time zone; end it with Z or an offset, or declare timestamp_ntz");
-          return micros;
-        }
       case DATE:
-        {
-          if (c != '"') throw wrong(type, path, name);
-          int from = at + 1;
-          string();
-          try {
-            return (int) LocalDate.parse(new String(b, from, at - 1 - from, StandardCharsets.UTF_8)).toEpochDay();
-          } catch (java.time.DateTimeException e) {
-            throw unfit(type, path, name, quoted(from, at - 1));
-          }
-        }
+        if (c != '"') throw wrong(type, path, name);
+        return time(type, path, name);
       case BINARY:
-        {
-          if (c != '"') throw wrong(type, path, name);
-          int from = at + 1;
-          string();
-          try {
-            return Base64.getDecoder().decode(new String(b, from, at - 1 - from, StandardCharsets.ISO_8859_1));
-          } catch (IllegalArgumentException e) {
-            throw unfit(type, path, name, "text that is not base64");
-          }
+        if (c != '"') throw wrong(type, path, name);
+        try {
+          return Base64.getDecoder().decode(text().toString());
+        } catch (IllegalArgumentException e) {
+          throw unfit(type, path, name, "text that is not base64");
         }
       case ARRAY:
         return array(type, path, name);
@@ -334,6 +318,23 @@ public final class JsonDecoder implements Serializable {
         if (c != '{') throw wrong(type, path, name);
         return object(type.struct, path + name + ".");
     }
+  }
+
+  private Object time(Type type, String path, String name) throws Refused {
+    int from = at + 1;
+    boolean escaped = string();
+    byte[] text = escaped ? unescape(from, at - 1).getBytes() : b;
+    int start = escaped ? 0 : from, stop = escaped ? text.length : at - 1;
+    long value = type.kind == Kind.DATE ? Timestamps.date(text, start, stop)
+        : Timestamps.parse(text, start, stop, type.kind == Kind.TIMESTAMP);
+    if (value == Timestamps.UNREADABLE || value == Timestamps.NO_ZONE) {
+      String shown = '"' + new String(text, start, stop - start, StandardCharsets.UTF_8) + '"';
+      if (value == Timestamps.UNREADABLE) throw unfit(type, path, name, shown);
+      throw new Refused("field `" + path + name + "`: the timestamp " + shown
+          + " has no time zone; end it with Z or an offset, or declare timestamp_ntz");
+    }
+    if (type.kind == Kind.DATE) return (int) value;
+    return value;
   }
 
   private GenericArrayData array(Type type, String path, String name) throws Refused {
@@ -374,8 +375,9 @@ public final class JsonDecoder implements Serializable {
         if (at >= end || b[at] != ':') throw syntax("`:`");
         at++;
         space();
-        if (values.containsKey(key)) throw new Refused("field `" + path + name + "`: the key `" + key + "` occurs twice");
-        values.put(key, value(type.element, !type.elementNullable, path, name + "[" + key + "]"));
+        String shown = cut(key.toString());
+        if (values.containsKey(key)) throw new Refused("field `" + path + name + "`: the key `" + shown + "` occurs twice");
+        values.put(key, value(type.element, !type.elementNullable, path, name + "[" + shown + "]"));
         space();
         if (at >= end) throw new Refused("the object is not closed");
         if (b[at] == '}') {
@@ -412,8 +414,14 @@ public final class JsonDecoder implements Serializable {
         if (i >= n) break;
         byte e = bytes[i++];
         if (e == 'u') {
-          for (int k = 0; k < 4; k++, i++)
-            if (i >= n || Character.digit(bytes[i], 16) < 0) throw new Refused("a bad \\u escape at byte " + i);
+          char unit = unit(i);
+          i += 4;
+          if (Character.isSurrogate(unit)) {
+            boolean whole = Character.isHighSurrogate(unit) && i + 1 < n && bytes[i] == '\\' && bytes[i + 1] == 'u'
+                && Character.isLowSurrogate(unit(i + 2));
+            if (!whole) throw new Refused("half of a surrogate pair at byte " + (i - 6));
+            i += 6;
+          }
         } else if ("\"\\/bfnrt".indexOf(e) < 0) {
           throw new Refused("a bad escape at byte " + (i - 1));
         }
@@ -424,6 +432,18 @@ public final class JsonDecoder implements Serializable {
     throw new Refused("a string is not closed");
   }
 
+  /** The four hexadecimal digits of an escape. */
+  private char unit(int from) throws Refused {
+    int value = 0;
+    for (int i = from; i < from + 4; i++) {
+      int digit = i < end ? Character.digit(b[i], 16) : -1;
+      if (digit < 0) throw new Refused("a bad \\u escape at byte " + i);
+      value = value << 4 | digit;
+    }
+    return (char) value;
+  }
+
+  /** The content of a string that {@link #string} has checked. */
   private UTF8String unescape(int from, int to) throws Refused {
     StringBuilder out = new StringBuilder(to - from);
     int plain = from;
@@ -438,7 +458,7 @@ public final class JsonDecoder implements Serializable {
         case 'r' -> out.append('\r');
         case 't' -> out.append('\t');
         case 'u' -> {
-          out.append((char) Integer.parseInt(new String(b, i + 1, 4, StandardCharsets.ISO_8859_1), 16));
+          out.append(unit(i + 1));
           i += 4;
         }
         default -> out.append((char) e);
@@ -446,11 +466,6 @@ public final class JsonDecoder implements Serializable {
       plain = i + 1;
     }
     out.append(new String(b, plain, to - plain, StandardCharsets.UTF_8));
-    for (int i = 0; i < out.length(); i++) {
-      char c = out.charAt(i);
-      if (Character.isHighSurrogate(c) && i + 1 < out.length() && Character.isLowSurrogate(out.charAt(i + 1))) i++;
-      else if (Character.isSurrogate(c)) throw new Refused("half of a surrogate pair in a \\u escape");
-    }
     return UTF8String.fromString(out.toString());
   }
 
@@ -478,7 +493,7 @@ public final class JsonDecoder implements Serializable {
     if (!negative && value == Long.MIN_VALUE) overflow = true;
     if (!negative) value = -value;
     if (overflow || value < least || value > most)
-      throw unfit(type, path, name, new String(bytes, from, i - from, StandardCharsets.ISO_8859_1));
+      throw unfit(type, path, name, ascii(from, i));
     return value;
   }
 
@@ -508,10 +523,8 @@ public final class JsonDecoder implements Serializable {
 
   private double real(Type type, String path, String name) throws Refused {
     if (b[at] == '"') {
-      int from = at + 1;
-      string();
-      String word = new String(b, from, at - 1 - from, StandardCharsets.UTF_8);
-      switch (word) {
+      int from = at;
+      switch (text().toString()) {
         case "NaN":
           return Double.NaN;
         case "Infinity":
@@ -519,7 +532,7 @@ public final class JsonDecoder implements Serializable {
         case "-Infinity":
           return Double.NEGATIVE_INFINITY;
         default:
-          at = from - 1;
+          at = from;
           throw wrong(type, path, name);
       }
     }
@@ -548,8 +561,9 @@ public final class JsonDecoder implements Serializable {
       value = digits / POWERS_OF_TEN[fraction];
       if (negative) value = -value;
     } else {
-      value = Double.parseDouble(new String(b, from, at - from, StandardCharsets.ISO_8859_1));
-      if (Double.isInfinite(value)) throw unfit(type, path, name, new String(b, from, at - from, StandardCharsets.ISO_8859_1));
+      String text = ascii(from, at);
+      value = Double.parseDouble(text);
+      if (Double.isInfinite(value)) throw unfit(type, path, name, text);
     }
     return value;
   }
@@ -558,10 +572,17 @@ public final class JsonDecoder implements Serializable {
     int from = at;
     if (!number()) throw wrong(type, path, name);
     if (at - from > 100) throw unfit(type, path, name, "a number of " + (at - from) + " characters");
-    String text = new String(b, from, at - from, StandardCharsets.ISO_8859_1);
-    BigDecimal exact = new BigDecimal(text);
+    String text = ascii(from, at);
+    BigDecimal exact;
+    try {
+      exact = new BigDecimal(text);
+    } catch (NumberFormatException e) {
+      throw unfit(type, path, name, text); // an exponent beyond 32 bits
+    }
+    if (exact.signum() == 0) exact = BigDecimal.ZERO;
+    // In 100 characters, no such number fits, and to write it out would take its exponent in memory.
     if (Math.abs((long) exact.scale()) > 1000) throw unfit(type, path, name, text);
-    exact = exact.signum() == 0 ? BigDecimal.ZERO : exact.stripTrailingZeros();
+    exact = exact.stripTrailingZeros();
     if (exact.scale() > type.scale || exact.precision() - exact.scale() > type.precision - type.scale)
       throw unfit(type, path, name, text);
     return Decimal.apply(exact.setScale(type.scale), type.precision, type.scale);
@@ -657,8 +678,8 @@ public final class JsonDecoder implements Serializable {
     return new Refused("field `" + path + name + "`: " + cut(value) + " does not fit " + type.name);
   }
 
-  private String quoted(int from, int to) {
-    return '"' + new String(b, from, to - from, StandardCharsets.UTF_8) + '"';
+  private String ascii(int from, int to) {
+    return new String(b, from, to - from, StandardCharsets.ISO_8859_1);
   }
 
   private static String cut(String value) {
@@ -675,9 +696,9 @@ public final class JsonDecoder implements Serializable {
     if (c == 't' || c == 'f') return "a boolean";
     if (c == 'n') return "null";
     if (c == '-' || (c >= '0' && c <= '9')) {
-      int from = at, to = at;
+      int to = at;
       while (to < end && "+-.eE0123456789".indexOf(b[to]) >= 0) to++;
-      return "the number " + cut(new String(b, from, to - from, StandardCharsets.ISO_8859_1));
+      return "the number " + cut(ascii(at, to));
     }
     return c > 0x20 && c < 0x7f ? "`" + (char) c + "`" : "byte 0x" + Integer.toHexString(c & 0xff);
   }

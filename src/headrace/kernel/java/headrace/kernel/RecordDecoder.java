@@ -1,12 +1,15 @@
 package headrace.kernel;
 
 import java.io.Serializable;
+import java.util.ArrayList;
 import java.util.List;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.StructType;
 
@@ -42,25 +45,25 @@ public final class RecordDecoder implements Serializable {
   }
 
   /**
-   * Rows of `ddl` from a DataFrame of Spark's Kafka source.
+   * Rows of `ddl` from a DataFrame of Spark's Kafka source, which must include headers.
    *
    * @param eventTime the column of the event time, or null; a record whose event time is more than futureMillis ahead of
    *     the record's own time is refused, because it would drag the watermark along (negative: no bound)
    * @param side null when there is nowhere to put what does not fit; then it is counted and left out
    */
-  public static Dataset<Row> decode(Dataset<Row> records, String query, String topic, String deadTopic, String ddl,
+  public static Dataset<Row> rows(Dataset<Row> records, String query, String topic, String deadTopic, String ddl,
       String eventTime, long futureMillis, SideOutput side) {
     StructType schema = StructType.fromDDL(ddl);
     int eventTimeField = eventTime == null ? -1 : schema.fieldIndex(eventTime);
     RecordDecoder decoder = new RecordDecoder(query, topic, deadTopic, schema, eventTimeField,
         futureMillis < 0 ? -1 : futureMillis * 1000, side);
     Column row = Invocation.effect(decoder, "decode", schema, functions.col("value"), functions.col("key"),
-        functions.col("partition"), functions.col("offset"), functions.col("timestamp"));
+        functions.col("partition"), functions.col("offset"), functions.col("timestamp"), functions.col("headers"));
     return records.select(row.as("__hr_row")).where(functions.col("__hr_row").isNotNull()).select("__hr_row.*");
   }
 
   /** Called by Spark for each record. Null when it does not fit. */
-  public InternalRow decode(byte[] value, byte[] key, int partition, long offset, long timestamp) {
+  public InternalRow decode(byte[] value, byte[] key, int partition, long offset, long timestamp, ArrayData headers) {
     if (gauge == null || gaugePartition != partition) {
       gauge = Meter.gauge(query, topic, partition);
       gaugePartition = partition;
@@ -83,13 +86,20 @@ public final class RecordDecoder implements Serializable {
       reason = refused.getMessage();
     }
     gauge.add(Meter.DEAD);
-    if (side != null) {
-      List<Header> headers = List.of(SideOutput.header("headrace.topic", topic),
-          SideOutput.header("headrace.partition", partition), SideOutput.header("headrace.offset", offset),
-          SideOutput.header("headrace.timestamp", timestamp / 1000), SideOutput.header("headrace.reason", reason),
-          SideOutput.header("headrace.query", query));
-      side.send(deadTopic, key, value, headers);
-    }
+    if (side != null) side.send(deadTopic, key, value, letter(reason, partition, offset, timestamp, headers));
     return null;
+  }
+
+  private List<Header> letter(String reason, int partition, long offset, long timestamp, ArrayData headers) {
+    List<Header> letter = new ArrayList<>(List.of(SideOutput.header("headrace.topic", topic),
+        SideOutput.header("headrace.partition", partition), SideOutput.header("headrace.offset", offset),
+        SideOutput.header("headrace.timestamp", timestamp / 1000), SideOutput.header("headrace.reason", reason),
+        SideOutput.header("headrace.query", query)));
+    for (int i = 0, n = headers == null ? 0 : headers.numElements(); i < n; i++) {
+      InternalRow header = headers.getStruct(i, 2);
+      String name = header.getUTF8String(0).toString();
+      if (!name.startsWith("headrace.")) letter.add(new RecordHeader(name, header.isNullAt(1) ? null : header.getBinary(1)));
+    }
+    return letter;
   }
 }

@@ -6,30 +6,27 @@ import java.time.LocalDate;
  * ISO-8601 timestamps as microseconds since the epoch, read from bytes and written to text without garbage.
  *
  * <p>{@code 2026-11-15T12:00:00[.fraction][Z|+01:00|+0100|+01]}; a blank may stand for the T. A fraction has one to nine
- * digits; what is beyond a microsecond is cut off. A leap second (…:60) is refused.
+ * digits; what is beyond a microsecond is cut off. An offset is 18 hours at most. A leap second (…:60) is refused, and so
+ * is what lies before the year 1 or after 9999 in UTC, because neither Spark's types nor Python's hold it.
  */
 final class Timestamps {
   static final long UNREADABLE = Long.MIN_VALUE;
   static final long NO_ZONE = Long.MIN_VALUE + 1;
   private static final long SECOND = 1_000_000L;
+  private static final long FIRST = days(1, 1, 1) * 86_400 * SECOND;
+  private static final long LAST = (days(9999, 12, 31) + 1) * 86_400 * SECOND - 1;
 
   private Timestamps() {}
 
   /** {@link #UNREADABLE} or {@link #NO_ZONE} when it does not fit; a zone is required when zoned, and refused when not. */
   static long parse(byte[] b, int from, int to, boolean zoned) {
-    int n = to - from;
-    if (n < 19 || b[from + 4] != '-' || b[from + 7] != '-' || (b[from + 10] != 'T' && b[from + 10] != ' ')
-        || b[from + 13] != ':' || b[from + 16] != ':') {
+    if (to - from < 19 || (b[from + 10] != 'T' && b[from + 10] != ' ') || b[from + 13] != ':' || b[from + 16] != ':')
       return UNREADABLE;
-    }
-    int year = digits(b, from, 4), month = digits(b, from + 5, 2), day = digits(b, from + 8, 2);
+    long day = date(b, from, from + 10);
     int hour = digits(b, from + 11, 2), minute = digits(b, from + 14, 2), second = digits(b, from + 17, 2);
-    if (year < 0 || month < 1 || month > 12 || day < 1 || day > length(year, month) || hour < 0 || hour > 23
-        || minute < 0 || minute > 59 || second < 0 || second > 59) {
+    if (day == UNREADABLE || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59)
       return UNREADABLE;
-    }
-    long micros = ((days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second;
-    micros *= SECOND;
+    long micros = (((day * 24 + hour) * 60 + minute) * 60 + second) * SECOND;
     int i = from + 19;
     if (i < to && b[i] == '.') {
       int start = ++i;
@@ -40,19 +37,26 @@ final class Timestamps {
     if (i == to) return zoned ? NO_ZONE : micros;
     if (!zoned) return UNREADABLE;
     byte sign = b[i++];
-    if (sign == 'Z' || sign == 'z') return i == to ? micros : UNREADABLE;
+    if (sign == 'Z') return i == to ? micros : UNREADABLE;
     if (sign != '+' && sign != '-') return UNREADABLE;
-    int hours = to - i >= 2 ? digits(b, i, 2) : -1;
-    int minutes = 0;
+    int hours = to - i >= 2 ? digits(b, i, 2) : -1, minutes = 0;
     i += 2;
-    if (i < to && b[i] == ':') i++;
     if (i < to) {
-      if (to - i != 2) return UNREADABLE;
-      minutes = digits(b, i, 2);
+      if (b[i] == ':') i++;
+      minutes = to - i == 2 ? digits(b, i, 2) : -1;
     }
-    if (hours < 0 || hours > 18 || minutes < 0 || minutes > 59) return UNREADABLE;
+    if (hours < 0 || minutes < 0 || minutes > 59 || hours * 60 + minutes > 18 * 60) return UNREADABLE;
     long offset = (hours * 60L + minutes) * 60 * SECOND;
-    return sign == '+' ? micros - offset : micros + offset;
+    micros += sign == '+' ? -offset : offset;
+    return FIRST <= micros && micros <= LAST ? micros : UNREADABLE;
+  }
+
+  /** Days since the epoch of {@code 2026-11-15}, or {@link #UNREADABLE}. */
+  static long date(byte[] b, int from, int to) {
+    if (to - from != 10 || b[from + 4] != '-' || b[from + 7] != '-') return UNREADABLE;
+    int year = digits(b, from, 4), month = digits(b, from + 5, 2), day = digits(b, from + 8, 2);
+    boolean exists = year >= 1 && month >= 1 && month <= 12 && day >= 1 && day <= length(year, month);
+    return exists ? days(year, month, day) : UNREADABLE;
   }
 
   private static int digits(byte[] b, int from, int n) {

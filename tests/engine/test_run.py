@@ -1,0 +1,264 @@
+"""A run: plans of several queries, what it tells, and what it refuses before anything starts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import headrace as hr
+from headrace import names
+from headrace.engine import checkpoint, progress
+from headrace.engine.mode import Mode
+from headrace.engine.run import Run
+from headrace.errors import HeadraceError, LogError, RunError
+from headrace.log.connection import Connection
+from headrace.log.consumer import read
+from headrace.log.dead import dead_letters, pending, replay
+from headrace.log.producer import Producer
+from headrace.log.topic import Topic, ensure
+from headrace.settings import Settings
+from headrace.testing import Driver, oracle
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SCHEMA = "id string, card string, amount double, at timestamp"
+
+
+def chain() -> hr.App:
+    """`unique` is read twice, so it is a topic of its own."""
+    app = hr.App("chain")
+    app.stream("payments", schema=SCHEMA, event_time="at", delay="5 seconds", id="id")
+
+    @app.stream
+    def unique(payments):
+        return hr.dedupe(payments, by="id", within="10 minutes")
+
+    @app.stream(key="card")
+    def large(unique):
+        return unique.where("amount > 50").select("id", "card", "amount", "at")
+
+    @app.view(key="id")
+    def named(unique):
+        return unique.select("id", F.concat(F.lit("card "), "card").alias("card"))
+
+    return app
+
+
+def payments(count: int) -> list[dict[str, Any]]:
+    return [
+        {"id": f"p{n // 2}", "card": f"c{n // 2 % 3}", "amount": float(n // 2), "at": START + timedelta(seconds=n // 2)}
+        for n in range(count)
+    ]
+
+
+def bag(rows: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(json.dumps(row, sort_keys=True) for row in rows)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings.load(tmp_path)
+
+
+@pytest.mark.parametrize("mode", [Mode.EXACT, Mode.LIVE])
+def test_a_chain_of_queries_gives_the_batch_answer_and_tells_how_it_is(spark: SparkSession, bootstrap: str, mode: Mode):
+    app, events = chain(), payments(200)
+    bad = [b"{", b'{"id": 5}', b"\xff", b""]
+    with Driver(app, spark=spark, bootstrap=bootstrap, mode=mode) as driver:
+        driver.push("payments", [*events[:100], *bad, *events[100:]])
+        driver.advance()
+        for name in ("unique", "large", "named"):
+            assert bag(driver.read(name)) == bag(oracle(app, name, {"payments": events}, spark)), name
+        assert {record.key for record in driver.records("large")} == {b"c0", b"c1", b"c2"}
+        assert len(driver.dead("payments")) == len(bad)
+        assert {letter.raw for letter in driver.dead("payments")} == set(bad)
+        told = _told(driver)
+        assert told["unique"].rows_in == 204
+        assert told["unique"].dead == 4
+        assert told["unique"].repeats == 100
+        assert sum(told["unique"].lag.values()) == 0
+        group = names.group(driver.graph.app, "unique")
+        assert _committed(driver.connection, group) == 204
+
+
+def _told(driver: Driver) -> dict[str, progress.Progress]:
+    """Progress once every query has said that it has no lag left."""
+    import time
+
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        told = driver.progress()
+        if len(told) == 3 and all(event.lag and not sum(event.lag.values()) for event in told.values()):
+            return told
+        time.sleep(0.2)
+    raise AssertionError(driver.progress())
+
+
+def _committed(connection: Connection, group: str) -> int:
+    from confluent_kafka import ConsumerGroupTopicPartitions
+
+    admin = connection.admin()
+    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(10)
+    return sum(place.offset for place in answer.topic_partitions)
+
+
+def test_a_dead_letter_that_is_put_back_flows(spark: SparkSession, bootstrap: str):
+    app = chain()
+    with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
+        source = driver.graph.node("payments").topic
+        with Producer(driver.connection) as producer:
+            producer.send(source, b'{"id":"a","card":"c","amount":"99","at":"2026-01-01T00:00:00Z"}', key="k", headers=[("trace", "7")])
+        driver.advance()
+        (letter,) = dead_letters(driver.connection, source)
+        assert letter.reason == "field `amount`: expected double, found a string"
+        assert ("trace", b"7") in [header for record in read(driver.connection, names.dead_topic(source)) for header in record.headers]
+        assert driver.read("unique") == []
+        report = replay(driver.connection, source, transform=lambda dead: (dead.raw or b"").replace(b'"99"', b"99"))
+        driver.advance()
+        assert report.replayed == 1
+        assert [row["amount"] for row in driver.read("unique")] == [99.0]
+        assert pending(driver.connection, source) == 0
+
+
+def test_batch_writes_the_answer_over_history(spark: SparkSession, bootstrap: str, settings: Settings, topic):
+    app = hr.App("history")
+    source, result = topic(), topic()
+    app.stream("payments", schema=SCHEMA, topic=source, event_time="at", id="id")
+
+    @app.stream(topic=result)
+    def unique(payments):
+        return hr.dedupe(payments, by="id", within="10 minutes")
+
+    connection = Connection(bootstrap)
+    ensure(connection, [Topic(source, 2)])
+    with Producer(connection) as producer:
+        for event in payments(60):
+            producer.send(source, event, key=event["id"])
+    with Run.start(app, mode=Mode.BATCH, settings=settings, bootstrap=bootstrap, spark=spark) as run:
+        run.wait()
+    found = [json.loads(record.value or b"") for record in read(connection, result)]
+    assert bag(found) == bag(oracle(app, "unique", {"payments": payments(60)}, spark))
+
+
+def test_a_query_is_not_started_twice(spark: SparkSession, bootstrap: str, settings: Settings):
+    place = checkpoint.location(settings, "chain", "unique")
+    with checkpoint.held(place, "chain", "unique"), pytest.raises(RunError) as raised:
+        Run.start(chain(), mode=Mode.EXACT, settings=settings, bootstrap=bootstrap, spark=spark)
+    assert raised.value.code == "HR-306"
+    with checkpoint.held(place, "chain", "unique"):
+        pass
+
+
+def test_a_declaration_that_does_not_fit_its_state_is_refused(tmp_path: Path):
+    place, where = str(tmp_path), hr.App("x") and chain().definitions[1].where
+    checkpoint.check(place, "unique", ["payments"], ["dedupe by id string"], where)
+    checkpoint.check(place, "unique", ["payments"], ["dedupe by id string"], where)
+    with pytest.raises(RunError, match="operators were dedupe by id string, and are dedupe by card string") as raised:
+        checkpoint.check(place, "unique", ["payments"], ["dedupe by card string"], where)
+    assert raised.value.code == "HR-307"
+
+
+def _broken(body: str) -> hr.App:
+    app = hr.App("broken")
+    app.stream("payments", schema=SCHEMA, topic="broken_payments", event_time="at", id="id")
+    if body == "column":
+
+        @app.stream(topic="broken_result")
+        def result(payments):
+            return payments.where("no_such_column > 1")
+
+    elif body == "raises":
+
+        @app.stream(topic="broken_result")
+        def result(payments):
+            return payments / 0
+
+    elif body == "not a frame":
+
+        @app.stream(topic="broken_result")
+        def result(payments):
+            return 5
+
+    elif body == "key":
+
+        @app.stream(topic="broken_result", key="card")
+        def result(payments):
+            return payments.select("id")
+
+    elif body == "table":
+        app.table("cards", schema="card string", topic="broken_cards", key="card")
+
+        @app.stream(topic="broken_result")
+        def result(cards):
+            return cards
+
+    else:
+
+        @app.stream(topic="broken_result")
+        def result(payments):
+            return payments.withColumn("twice", F.udf(lambda x: x * 2, "double")("amount"))
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [("column", "HR-302"), ("raises", "HR-302"), ("not a frame", "HR-303"), ("key", "HR-303"), ("table", "HR-304"), ("udf", "HR-308")],
+)
+def test_what_cannot_run_is_said_with_its_place(
+    spark: SparkSession, bootstrap: str, settings: Settings, body: str, code: str
+):
+    with pytest.raises(RunError) as raised:
+        Run.start(_broken(body), mode=Mode.LIVE, settings=settings, bootstrap=bootstrap, spark=spark)
+    assert raised.value.code == code
+    assert raised.value.where is not None
+    assert raised.value.where.file == __file__
+    assert [query.name for query in spark.streams.active if query.isActive] == []
+
+
+def test_a_topic_with_fewer_partitions_than_declared_is_refused(spark: SparkSession, bootstrap: str, settings: Settings, topic):
+    source = topic()
+    ensure(Connection(bootstrap), [Topic(source, 1)])
+    app = hr.App("few")
+    app.stream("payments", schema=SCHEMA, topic=source, event_time="at", id="id", partitions=4)
+
+    @app.stream
+    def few_result(payments):
+        return payments
+
+    with pytest.raises(LogError, match="1") as raised:
+        Run.start(app, mode=Mode.EXACT, settings=settings, bootstrap=bootstrap, spark=spark)
+    assert "4" in str(raised.value)
+
+
+def test_an_app_without_a_function_and_an_unknown_query_are_refused(spark: SparkSession, bootstrap: str, settings: Settings):
+    for app, only in ((hr.App("empty"), ()), (chain(), ("no_such",))):
+        with pytest.raises(HeadraceError) as raised:
+            Run.start(app, mode=Mode.EXACT, settings=settings, bootstrap=bootstrap, spark=spark, only=only)
+        assert raised.value.code == "HR-311"
+
+
+def test_progress_files_stay_bounded_and_survive_a_cut_line(settings: Settings, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(progress, "MOST_BYTES", 4000)
+    events = list(_events(100))
+    for event in events:
+        progress.write(settings, event)
+    file = progress.directory(settings, "app") / "query.jsonl"
+    assert file.stat().st_size <= 4000
+    with file.open("a") as out:
+        out.write('{"app": "app", "que')
+    assert progress.history(settings, "app", "query")[-1] == events[-1]
+    assert [event.batch for event in progress.latest(settings, "app")] == [99]
+    assert progress.apps(settings) == ["app"]
+
+
+def _events(count: int) -> Iterator[progress.Progress]:
+    for number in range(count):
+        yield progress.Progress("app", "query", "live", "running", "2026", "2026", 1, batch=number, lag={"t[0]": 1})
