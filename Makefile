@@ -38,7 +38,7 @@ test-deep: setup ## run every test, the property tests with ten times the exampl
 ifneq ($(wildcard tests/torture),)
 TARGETS += torture
 torture: setup ## run the tests that kill and starve things
-	@$(BIN)/python -m pytest tests/torture $(ARGS)
+	@HEADRACE_KILLS=$${HEADRACE_KILLS:-20} $(BIN)/python -m pytest --timeout=7200 tests/torture $(ARGS)
 endif
 
 lint: $(INSTALLED) ## check style, formatting and types

@@ -69,10 +69,9 @@ def ground(name: str, *, master: str | None = None) -> Iterator[Ground]:
         with Parts.start(settings, report=note) as parts:
             log = settings.state / "spark.log"
             spark = session(f"headrace-bench-{name}", master=master, log=log, report=note)
-            try:
-                yield Ground(settings, Connection.of(settings, parts.bootstrap), spark)
-            finally:
-                spark.stop()
+            yield Ground(settings, Connection.of(settings, parts.bootstrap), spark)
+            # Not after an error: what interrupts a call to the JVM leaves no way to make another. It ends with Python.
+            spark.stop()
 
 
 def note(line: str) -> None:

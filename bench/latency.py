@@ -94,7 +94,8 @@ def _measure(
         return case(transactions)
 
     bootstrap = here.connection.bootstrap
-    with Run.start(app, mode=mode, settings=here.settings, bootstrap=bootstrap, spark=here.spark, report=note) as run:
+    note(f"measuring {case.__name__}, {mode}")
+    with Run.start(app, mode=mode, settings=here.settings, bootstrap=bootstrap, spark=here.spark) as run:
         traffic = Traffic(here.connection, f"{name}.in", copies=case is dedupe)
         with Answers(here.connection, f"{name}.out") as answers:
             _await_first(run, traffic, answers)

@@ -26,9 +26,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar, overload
 
+from headrace.call import calling, definition
 from headrace.errors import DeclarationError, DeclarationErrors, HeadraceError, Location
 from headrace.graph import options, rules
-from headrace.call import calling, definition
 from headrace.graph.connector import Connector, Postgres
 from headrace.graph.graph import Graph
 from headrace.graph.mistakes import gathering

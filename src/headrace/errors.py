@@ -32,11 +32,8 @@ class Location:
         return linecache.getline(self.file, self.line).rstrip()
 
     def __str__(self) -> str:
-        path = Path(self.file)
-        try:
-            path = path.relative_to(Path.cwd())
-        except ValueError:
-            pass
+        path, here = Path(self.file), Path.cwd()
+        path = path.relative_to(here) if path.is_relative_to(here) else path
         return f"{path}:{self.line}"
 
 
@@ -80,7 +77,7 @@ class DeclarationError(HeadraceError):
     """What was declared cannot be run."""
 
 
-class DeclarationErrors(DeclarationError):
+class DeclarationErrors(DeclarationError):  # noqa: N818
     """Several declaration errors, found together; each is in `errors`, and the first one gives the code."""
 
     def __init__(self, errors: Sequence[DeclarationError]) -> None:
@@ -112,7 +109,8 @@ def explanation(code: str) -> str | None:
 
 def codes() -> list[str]:
     """Every code that has a page, in order."""
-    return sorted(p.name.removesuffix(".md") for p in (files("headrace") / "explain").iterdir() if p.name.endswith(".md"))
+    pages = (files("headrace") / "explain").iterdir()
+    return sorted(page.name.removesuffix(".md") for page in pages if page.name.endswith(".md"))
 
 
 def title(code: str) -> str:

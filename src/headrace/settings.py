@@ -88,5 +88,8 @@ def _secret(value: str) -> str:
         return path.read_text(encoding="utf-8").strip()
     except OSError as error:
         raise PartError(
-            "HR-101", f"The secret file {path} cannot be read: {error.strerror}", found=value, fix="create it or correct the path"
+            "HR-101",
+            f"The secret file {path} cannot be read: {error.strerror}",
+            found=value,
+            fix="create it or correct the path",
         ) from None

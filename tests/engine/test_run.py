@@ -114,11 +114,18 @@ def test_a_dead_letter_that_is_put_back_flows(spark: SparkSession, bootstrap: st
     with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
         source = driver.graph.node("payments").topic
         with Producer(driver.connection) as producer:
-            producer.send(source, b'{"id":"a","card":"c","amount":"99","at":"2026-01-01T00:00:00Z"}', key="k", headers=[("trace", "7")])
+            producer.send(
+                source,
+                b'{"id":"a","card":"c","amount":"99","at":"2026-01-01T00:00:00Z"}',
+                key="k",
+                headers=[("trace", "7")],
+            )
         driver.advance()
         (letter,) = dead_letters(driver.connection, source)
         assert letter.reason == "field `amount`: expected double, found a string"
-        assert ("trace", b"7") in [header for record in read(driver.connection, names.dead_topic(source)) for header in record.headers]
+        assert ("trace", b"7") in [
+            header for record in read(driver.connection, names.dead_topic(source)) for header in record.headers
+        ]
         assert driver.read("unique") == []
         report = replay(driver.connection, source, transform=lambda dead: (dead.raw or b"").replace(b'"99"', b"99"))
         driver.advance()
@@ -210,7 +217,14 @@ def _broken(body: str) -> hr.App:
 
 @pytest.mark.parametrize(
     ("body", "code"),
-    [("column", "HR-302"), ("raises", "HR-302"), ("not a frame", "HR-303"), ("key", "HR-303"), ("table", "HR-304"), ("udf", "HR-308")],
+    [
+        ("column", "HR-302"),
+        ("raises", "HR-302"),
+        ("not a frame", "HR-303"),
+        ("key", "HR-303"),
+        ("table", "HR-304"),
+        ("udf", "HR-308"),
+    ],
 )
 def test_what_cannot_run_is_said_with_its_place(
     spark: SparkSession, bootstrap: str, settings: Settings, body: str, code: str
@@ -223,7 +237,9 @@ def test_what_cannot_run_is_said_with_its_place(
     assert [query.name for query in spark.streams.active if query.isActive] == []
 
 
-def test_a_topic_with_fewer_partitions_than_declared_is_refused(spark: SparkSession, bootstrap: str, settings: Settings, topic):
+def test_a_topic_with_fewer_partitions_than_declared_is_refused(
+    spark: SparkSession, bootstrap: str, settings: Settings, topic
+):
     source = topic()
     ensure(Connection(bootstrap), [Topic(source, 1)])
     app = hr.App("few")
@@ -238,7 +254,9 @@ def test_a_topic_with_fewer_partitions_than_declared_is_refused(spark: SparkSess
     assert "4" in str(raised.value)
 
 
-def test_an_app_without_a_function_and_an_unknown_query_are_refused(spark: SparkSession, bootstrap: str, settings: Settings):
+def test_an_app_without_a_function_and_an_unknown_query_are_refused(
+    spark: SparkSession, bootstrap: str, settings: Settings
+):
     for app, only in ((hr.App("empty"), ()), (chain(), ("no_such",))):
         with pytest.raises(HeadraceError) as raised:
             Run.start(app, mode=Mode.EXACT, settings=settings, bootstrap=bootstrap, spark=spark, only=only)

@@ -1,8 +1,7 @@
 """The decoder against tables of records, and against a second decoder.
 
 `Reference` below is the oracle: the same rules written a second time, on Python's json module, as plainly as possible.
-The generated tests demand that both accept the same records with the same rows and refuse the same ones. Rows are
-compared by their `repr`, which tells -0.0 from 0.0, True from 1 and 1.50 from 1.5, and finds NaN equal to itself.
+The generated tests demand that both accept the same records with the same rows and refuse the same ones.
 """
 
 from __future__ import annotations
@@ -49,6 +48,11 @@ SCALARS = (
     "b boolean, t tinyint, s smallint, i int, l bigint, f float, d double, c decimal(10,2), w decimal(38,18), "
     "u string, x binary, day date, at timestamp, local timestamp_ntz"
 )
+
+
+def shown(value: Any) -> str:
+    """A row for comparing: tells -0.0 from 0.0, True from 1 and 1.50 from 1.5, and finds NaN equal to itself."""
+    return json.dumps(value, sort_keys=True, default=repr)
 
 
 # The reference
@@ -261,7 +265,7 @@ def agree(decode: Decode, field: str, accepted: dict[str, Any], refused: Sequenc
     fates = decode([f'{{"{field}": {text}}}' for text in texts], SCALARS)
     found = column(fates, field)
     right = [
-        *(repr(value) == repr(wanted) for value, wanted in zip(found, accepted.values(), strict=False)),
+        *(shown(value) == shown(wanted) for value, wanted in zip(found, accepted.values(), strict=False)),
         *(not isinstance(fate, dict) for fate in fates[len(accepted) :]),
     ]
     assert [(text, value) for text, value, fine in zip(texts, found, right, strict=True) if not fine] == []
@@ -330,9 +334,9 @@ def test_floats(decode: Decode) -> None:
     # Rounding these to a double first gives a tie, and then the wrong side of it.
     ties = [
         "1.00000005960464477540", "1.0000000596046447753906250000000000000001", "16777217.00000000001",
-        "1.00000017881393432617187499", "340282356779733661637539395458142568447.999999999999999",
+        "1.00000017881393432617187499", "3.4028235677973366e38", "340282356779733661637539395458142568447.999999999999999",
     ]
-    too_big = ["3.4028235677973366e38", "3.5e38", "-3.5e38", "1e39", "1e309"]
+    too_big = ["340282356779733661637539395458142568448", "3.4028235677973367e38", "3.5e38", "-3.5e38", "1e39", "1e309"]
     agree(decode, "f", {text: nearest_float(text) for text in texts + ties} | REALS, [*too_big, *NO_NUMBERS])
 
 
@@ -672,28 +676,19 @@ def test_many_columns(decode: Decode, columns: int) -> None:
 def test_five_megabytes(decode: Decode) -> None:
     text = 'é"\\\n' * 500_000
     numbers = list(range(300_000))
-    big = json.dumps({"skipped": [text], "u": text, "a": numbers}, ensure_ascii=False)
-    entry = f"{json.dumps(text)}:1"
-    fates = decode(
-        [
-            big,
-            json.dumps({"u": [text]}),
-            json.dumps({"at": text}),
-            f'{{"m":{{{entry},{entry}}}}}',
-            f'{{"m":{{{entry[:-1]}true}}}}',
-        ],
-        "u string, a array<int>, at timestamp, m map<string,int>",
-    )
-    assert len(big) > 5_000_000
-    assert fates[0] == {"u": text, "a": numbers, "at": None, "m": None}
-    reasons = column(fates[1:], "u")
-    assert [reason.split(":")[0] for reason in reasons] == [
-        "field `u`",
-        "field `at`",
-        "field `m`",
-        reasons[3].split(":")[0],
-    ]
-    assert max(map(len, reasons)) < 200
+    record = json.dumps({"skipped": [text], "u": text, "a": numbers}, ensure_ascii=False)
+    assert len(record) > 5_000_000
+    (fate,) = decode([record], "u string, a array<int>")
+    assert fate == {"u": text, "a": numbers}
+
+
+def test_reasons_are_short(decode: Decode) -> None:
+    long = "9" * 1_000_000
+    records = [f'{{"{field}":"{long}"}}' for field in ("i", "day", "at", "local", "d", "x")]
+    records += [f'{{"{field}":{long}}}' for field in ("i", "l", "f", "d", "c", "u")]
+    records += [f'{{"m":{{"{long}":1,"{long}":1}}}}', f'{{"m":{{"{long}":"x"}}}}']
+    reasons = column(decode(records, f"{SCALARS}, m map<string,int>"), "u")
+    assert [reason for reason in reasons if not 10 < len(reason) < 200] == []
 
 
 # Generated records
@@ -915,7 +910,7 @@ def compare(records: Sequence[bytes], fates: Sequence[Any], schema: StructType) 
             expected = reason
         assert isinstance(fate, dict) != isinstance(expected, NoFit), f"{record!r}: {expected!r}, but {fate}"
         if isinstance(fate, dict):
-            assert repr(fate) == repr(expected), record
+            assert shown(fate) == shown(expected), record
 
 
 def test_what_fits_is_decoded(decode: Decode, rng: random.Random, deep: int) -> None:
@@ -927,7 +922,7 @@ def test_what_fits_is_decoded(decode: Decode, rng: random.Random, deep: int) -> 
         fates = decode(records, ddl_of(schema))
         for record, fate, (_, row) in zip(records, fates, made, strict=True):
             assert isinstance(fate, dict), f"{record!r} does not fit {ddl_of(schema)}: {fate.reason}"
-            assert repr(fate) == repr(row), record
+            assert shown(fate) == shown(row), record
         compare(records, fates, schema)
 
 

@@ -40,7 +40,9 @@ def events(seed: int, count: int = 300) -> list[dict[str, Any]]:
         at = START + timedelta(seconds=number * 8, microseconds=dice.randrange(1_000_000))
         made.append({"id": f"p{number}", "card": f"c{dice.randrange(5)}", "amount": number / 4, "at": at})
     for old in dice.sample(made, count // 10):
-        made.append({**old, "amount": old["amount"] + 1, "at": old["at"] + WITHIN + timedelta(seconds=dice.randrange(900))})
+        made.append(
+            {**old, "amount": old["amount"] + 1, "at": old["at"] + WITHIN + timedelta(seconds=dice.randrange(900))}
+        )
     return sorted(made, key=lambda event: event["at"])
 
 
@@ -61,7 +63,9 @@ def test_shuffled_and_repeated_events_converge_to_the_batch_answer(spark: SparkS
         for piece in cut(sent, seed, 4):
             driver.push("payments", piece)
             driver.advance()
-        assert bag(driver.read("unique")) == bag(oracle(app, "unique", {"payments": events(seed)}, spark)), f"seed {seed}"
+        assert bag(driver.read("unique")) == bag(oracle(app, "unique", {"payments": events(seed)}, spark)), (
+            f"seed {seed}"
+        )
         assert driver.late("unique") == []
 
 
@@ -92,7 +96,12 @@ def test_the_batch_twin_equals_a_plain_scan(spark: SparkSession):
     seed = 11
     dice = random.Random(seed)
     rows = [
-        {"id": f"p{dice.randrange(20)}", "card": "c", "amount": float(n), "at": START + timedelta(seconds=dice.randrange(7200))}
+        {
+            "id": f"p{dice.randrange(20)}",
+            "card": "c",
+            "amount": float(n),
+            "at": START + timedelta(seconds=dice.randrange(7200)),
+        }
         for n in range(400)
     ]
     kept: list[dict[str, Any]] = []
@@ -135,7 +144,9 @@ def test_state_expires_and_what_is_too_late_is_kept_aside(spark: SparkSession, b
 
 
 def test_a_row_without_identity_is_kept(spark: SparkSession, bootstrap: str):
-    rows = [{"id": "a", "card": None, "amount": 1.0, "at": START}] * 2 + [{"id": "a", "card": "c", "amount": 1.0, "at": START}] * 2
+    rows = [{"id": "a", "card": None, "amount": 1.0, "at": START}] * 2 + [
+        {"id": "a", "card": "c", "amount": 1.0, "at": START}
+    ] * 2
     with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
         driver.push("payments", rows)
         driver.advance()

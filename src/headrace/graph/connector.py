@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from headrace.errors import DeclarationError
 from headrace.call import calling
+from headrace.errors import DeclarationError
 from headrace.graph.mistakes import report
 
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}\.[A-Za-z_][A-Za-z0-9_$]{0,62}")

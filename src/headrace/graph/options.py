@@ -14,8 +14,8 @@ from datetime import timedelta
 from typing import Any
 
 from headrace import duration, names
-from headrace.errors import DeclarationError, Location
 from headrace.call import Call
+from headrace.errors import DeclarationError, Location
 from headrace.graph.mistakes import report
 from headrace.graph.node import DEFAULT_PARTITIONS
 from headrace.log.schema import Schema, SchemaError

@@ -160,7 +160,11 @@ class Driver:
         gauges = bridge.gauges(self.spark)
         for query in plan(self.graph):
             for name in query.reads:
-                read_to = {g.partition: g.next_offset for g in gauges if g.query == query.name and g.of == self.graph.node(name).topic}
+                read_to = {
+                    g.partition: g.next_offset
+                    for g in gauges
+                    if g.query == query.name and g.of == self.graph.node(name).topic
+                }
                 ends = topic.ends(self.connection, self.graph.node(name).topic)
                 if any(read_to.get(partition, 0) < end for partition, end in ends.items()):
                     return False
@@ -173,7 +177,9 @@ def _isolated(graph: Graph, prefix: str) -> Graph:
 
 
 def _forget_last_commit(place: Path) -> None:
-    commits = sorted((file for file in (place / "commits").glob("[0-9]*") if file.name.isdigit()), key=lambda f: int(f.name))
+    commits = sorted(
+        (file for file in (place / "commits").glob("[0-9]*") if file.name.isdigit()), key=lambda f: int(f.name)
+    )
     if commits:
         commits[-1].unlink()
         commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)

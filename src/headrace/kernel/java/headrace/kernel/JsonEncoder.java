@@ -27,16 +27,31 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * A row as JSON that {@link JsonDecoder} reads back to the same row, except that a null field is left out.
  *
  * <p>Timestamps have six digits of fraction and a Z, decimals are exact numbers, binary is base64, and the doubles that
- * JSON lacks are the strings NaN, Infinity and -Infinity. Not safe for use by several threads at once.
+ * JSON lacks are the strings NaN, Infinity and -Infinity. Text is written byte by byte as Python's writers of the log
+ * write it, because keys are compared as bytes. Bytes in a string that are not UTF-8 become U+FFFD.
+ *
+ * <p>Limit: dates and timestamps before the year 1 or after 9999 are written, but the decoder refuses them.
+ * Not safe for use by several threads at once.
  */
 public final class JsonEncoder implements Serializable {
   private static final long serialVersionUID = 1L;
   private static final byte[] HEX = "0123456789abcdef".getBytes(StandardCharsets.US_ASCII);
+
+  private static final byte[] SHORT = new byte[0x20];
+
+  static {
+    SHORT['\b'] = 'b';
+    SHORT['\f'] = 'f';
+    SHORT['\n'] = 'n';
+    SHORT['\r'] = 'r';
+    SHORT['\t'] = 't';
+  }
 
   private final StructType schema;
   private transient byte[] buffer;
@@ -81,7 +96,7 @@ public final class JsonEncoder implements Serializable {
       if (row.isNullAt(i)) continue;
       if (!first) put(',');
       first = false;
-      text(fields[i].name().getBytes(StandardCharsets.UTF_8));
+      text(UTF8String.fromString(fields[i].name()));
       put(':');
       value(row, i, fields[i].dataType());
     }
@@ -89,7 +104,7 @@ public final class JsonEncoder implements Serializable {
   }
 
   private void value(SpecializedGetters row, int i, DataType type) {
-    if (type instanceof StringType) text(row.getUTF8String(i).getBytes());
+    if (type instanceof StringType) text(row.getUTF8String(i));
     else if (type instanceof LongType) ascii(Long.toString(row.getLong(i)));
     else if (type instanceof IntegerType) ascii(Integer.toString(row.getInt(i)));
     else if (type instanceof DoubleType) real(row.getDouble(i), Double.toString(row.getDouble(i)));
@@ -122,7 +137,7 @@ public final class JsonEncoder implements Serializable {
     ArrayData keys = entries.keyArray(), values = entries.valueArray();
     for (int i = 0, n = entries.numElements(); i < n; i++) {
       if (i > 0) put(',');
-      text(keys.getUTF8String(i).getBytes());
+      text(keys.getUTF8String(i));
       put(':');
       if (values.isNullAt(i)) ascii("null");
       else value(values, i, type.valueType());
@@ -153,25 +168,41 @@ public final class JsonEncoder implements Serializable {
     for (int i = 0; i < n; i++) buffer[size++] = (byte) text.charAt(i);
   }
 
-  private void text(byte[] utf8) {
+  private void text(UTF8String text) {
+    byte[] utf8 = text.getBytes();
     room(utf8.length * 6 + 2);
+    int start = size, bits = 0;
     buffer[size++] = '"';
     for (byte c : utf8) {
+      bits |= c;
       if (c == '"' || c == '\\') {
         buffer[size++] = '\\';
         buffer[size++] = c;
       } else if (c >= 0 && c < 0x20) {
-        buffer[size++] = '\\';
-        buffer[size++] = 'u';
-        buffer[size++] = '0';
-        buffer[size++] = '0';
-        buffer[size++] = HEX[c >> 4];
-        buffer[size++] = HEX[c & 15];
+        escape(c);
       } else {
         buffer[size++] = c;
       }
     }
     buffer[size++] = '"';
+    if (bits < 0 && !text.isValid()) {
+      size = start;
+      text(text.makeValid());
+    }
+  }
+
+  private void escape(byte control) {
+    buffer[size++] = '\\';
+    byte letter = SHORT[control];
+    if (letter != 0) {
+      buffer[size++] = letter;
+      return;
+    }
+    buffer[size++] = 'u';
+    buffer[size++] = '0';
+    buffer[size++] = '0';
+    buffer[size++] = HEX[control >> 4];
+    buffer[size++] = HEX[control & 15];
   }
 
   private void put(char c) {

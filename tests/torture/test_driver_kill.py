@@ -1,0 +1,136 @@
+"""kill -9 of the driver at random moments, in both modes: nothing is lost, and what comes again is the same.
+
+`make test` kills once a mode; `make torture` kills twenty times (HEADRACE_KILLS).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+import pytest
+
+from headrace.log.connection import Connection
+from headrace.log.consumer import read
+from headrace.log.producer import Producer
+from headrace.log.topic import Topic, ends, ensure
+
+KILLS = int(os.environ.get("HEADRACE_KILLS", "1"))
+STARTED_S = 240
+
+APP = """
+import headrace as hr
+
+app = hr.App("killed")
+app.stream("payments", topic="{source}", schema="id string, amount double, at timestamp",
+           event_time="at", delay="5 seconds", id="id")
+
+
+@app.stream(topic="{result}")
+def unique(payments):
+    return hr.dedupe(payments, by="id", within="10 minutes").where("amount >= 0")
+"""
+
+
+class Sender(threading.Thread):
+    """Sends payments, every third one twice, until it is told to stop."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        super().__init__(daemon=True)
+        self.connection, self.topic = connection, topic
+        self.done = threading.Event()
+        self.sent: dict[str, float] = {}
+
+    def run(self) -> None:
+        with Producer(self.connection) as producer:
+            while not self.done.wait(0.02):
+                number = len(self.sent)
+                event = {"id": f"p{number}", "amount": number / 4, "at": datetime.now(UTC)}
+                for _ in range(2 if number % 3 == 0 else 1):
+                    producer.send(self.topic, event, key=event["id"])
+                self.sent[event["id"]] = event["amount"]
+
+
+def start(app: Path, mode: str, bootstrap: str) -> subprocess.Popen[bytes]:
+    command = [
+        str(Path(sys.executable).with_name("headrace")),
+        "run",
+        str(app),
+        "--mode",
+        mode,
+        "--bootstrap",
+        bootstrap,
+    ]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=(app.parent / "run.log").open("ab"))
+
+
+def wait_for_output(
+    connection: Connection, topic: str, beyond: int, process: subprocess.Popen[bytes], log: Path
+) -> int:
+    until = time.monotonic() + STARTED_S
+    while time.monotonic() < until:
+        assert process.poll() is None, log.read_text()
+        if (total := sum(ends(connection, topic).values())) > beyond:
+            return total
+        time.sleep(0.2)
+    raise AssertionError(f"no output within {STARTED_S} s: {log.read_text()}")
+
+
+@pytest.mark.timeout(600 + 120 * KILLS)
+@pytest.mark.parametrize("mode", ["exact", "live"])
+def test_kill_9_of_the_driver_loses_nothing(bootstrap: str, tmp_path: Path, topic, mode: str):
+    seed = int(os.environ.get("HEADRACE_SEED", random.randrange(1_000_000)))
+    dice = random.Random(seed)
+    connection, source, result = Connection(bootstrap), topic("payments"), topic("unique")
+    ensure(connection, [Topic(source, 2), Topic(result, 2)])
+    app, log = tmp_path / "app.py", tmp_path / "run.log"
+    app.write_text(APP.format(source=source, result=result))
+    (tmp_path / "headrace.toml").write_text('live_batch = "5 seconds"\n')
+    sender = Sender(connection, source)
+    sender.start()
+    seen = 0
+    for _ in range(KILLS):
+        process = start(app, mode, bootstrap)
+        seen = wait_for_output(connection, result, seen, process, log)
+        time.sleep(dice.uniform(0, 8))
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        process.wait()
+        _, alive = psutil.wait_procs(children, timeout=30)
+        assert alive == [], f"left behind by the killed driver: {alive} (seed {seed})"
+    process = start(app, mode, bootstrap)
+    wait_for_output(connection, result, seen, process, log)
+    sender.done.set()
+    sender.join()
+    values = wait_for_all(connection, result, sender, process, log, seed)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(120) == 0, log.read_text()
+    assert set(values) == set(sender.sent), f"seed {seed}"
+    assert all(found == {sender.sent[name]} for name, found in values.items()), f"seed {seed}"
+
+
+def wait_for_all(
+    connection: Connection, topic: str, sender: Sender, process: subprocess.Popen[bytes], log: Path, seed: int
+) -> dict[str, set[float]]:
+    """Every value of every id in the result, once all ids are there."""
+    until = time.monotonic() + STARTED_S
+    while True:
+        values: dict[str, set[float]] = defaultdict(set)
+        for record in read(connection, topic):
+            row = json.loads(record.value or b"{}")
+            values[row["id"]].add(row["amount"])
+        if len(values) >= len(sender.sent):
+            return values
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < until, f"lost {sorted(set(sender.sent) - set(values))[:20]} (seed {seed})"
+        time.sleep(0.5)
