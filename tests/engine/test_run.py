@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import headrace as hr
 from headrace import names
-from headrace.engine import checkpoint, progress
+from headrace.engine import checkpoint, progress, query
 from headrace.engine.mode import Mode
 from headrace.engine.run import Run
 from headrace.errors import HeadraceError, LogError, RunError
@@ -172,6 +172,29 @@ def test_a_declaration_that_does_not_fit_its_state_is_refused(tmp_path: Path):
     assert raised.value.code == "HR-307"
 
 
+def test_a_row_that_stops_a_query_again_and_again_ends_the_run(
+    spark: SparkSession, bootstrap: str, settings: Settings, topic, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(query, "MOST_FAILURES", 1)
+    source = topic()
+    app = hr.App("poison")
+    app.stream("payments", schema=SCHEMA, topic=source, event_time="at", id="id")
+
+    @app.stream(topic=topic())
+    def result(payments):
+        return payments.withColumn("number", F.col("card").cast("int"))
+
+    with (
+        pytest.raises(RunError, match="CAST_INVALID_INPUT") as raised,
+        Run.start(app, mode=Mode.EXACT, settings=settings, bootstrap=bootstrap, spark=spark) as run,
+    ):
+        with Producer(Connection(bootstrap)) as producer:
+            producer.send(source, {"id": "a", "card": "not a number", "amount": 1.0, "at": START})
+        run.wait(120)
+    assert raised.value.code == "HR-310"
+    assert progress.latest(settings, "poison")[0].state == "failed"
+
+
 def _broken(body: str) -> hr.App:
     app = hr.App("broken")
     app.stream("payments", schema=SCHEMA, topic="broken_payments", event_time="at", id="id")
@@ -229,12 +252,16 @@ def _broken(body: str) -> hr.App:
 def test_what_cannot_run_is_said_with_its_place(
     spark: SparkSession, bootstrap: str, settings: Settings, body: str, code: str
 ):
-    with pytest.raises(RunError) as raised:
-        Run.start(_broken(body), mode=Mode.LIVE, settings=settings, bootstrap=bootstrap, spark=spark)
+    app = _broken(body)
+    with (
+        pytest.raises(RunError) as raised,
+        Run.start(app, mode=Mode.LIVE, settings=settings, bootstrap=bootstrap, spark=spark) as run,
+    ):
+        run.wait(120)
     assert raised.value.code == code
     assert raised.value.where is not None
     assert raised.value.where.file == __file__
-    assert [query.name for query in spark.streams.active if query.isActive] == []
+    assert [running.name for running in spark.streams.active if running.isActive] == []
 
 
 def test_a_topic_with_fewer_partitions_than_declared_is_refused(

@@ -683,7 +683,7 @@ def test_five_megabytes(decode: Decode) -> None:
 
 
 def test_reasons_are_short(decode: Decode) -> None:
-    long = "9" * 1_000_000
+    long = "9" * 1_000_001
     records = [f'{{"{field}":"{long}"}}' for field in ("i", "day", "at", "local", "d", "x")]
     records += [f'{{"{field}":{long}}}' for field in ("i", "l", "f", "d", "c", "u")]
     records += [f'{{"m":{{"{long}":1,"{long}":1}}}}', f'{{"m":{{"{long}":"x"}}}}']

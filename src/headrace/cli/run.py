@@ -61,7 +61,7 @@ def run(
     app: AppFile,
     *,
     mode: Annotated[
-        Mode, typer.Option(help="live answers in milliseconds, exact in recorded batches, batch over all of history, once.")
+        Mode, typer.Option(help="live answers in milliseconds, exact in recorded batches, batch over all history, once.")
     ] = Mode.EXACT,
     master: Master = None,
     bootstrap: Bootstrap = None,

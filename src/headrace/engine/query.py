@@ -1,7 +1,8 @@
 """One running query: started, watched, started again after what passes by itself, stopped.
 
 A query that fails is started again from its checkpoint, with a growing pause. When the log is away it tries for ever;
-after any other failure it gives up when `MOST_FAILURES` starts in a row brought it no further.
+after any other failure it gives up when `MOST_FAILURES` starts in a row have finished no batch: whatever stops it, a row
+for instance that an expression cannot take, will stop it again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -21,6 +22,7 @@ from headrace.graph.plan import Query
 
 MOST_FAILURES = 3
 LONGEST_PAUSE_S = 30.0
+LARGEST_RECORD = 16 * 1024 * 1024
 
 _LOG_AWAY = re.compile(
     r"org\.apache\.kafka\.(common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|CoordinatorNotAvailable|"
@@ -42,7 +44,7 @@ class Running:
     retry_at: float = 0.0
     error: RunError | None = None
     log_away_since: float | None = None
-    reached: int = field(default=-1)
+    reached: int = -1
 
     def begin(self) -> None:
         """Start it; a plan that Spark refuses is the user's to change, so it is raised at once."""
@@ -51,14 +53,15 @@ class Running:
         except PySparkException as error:
             raise _refused(self.query, str(error)) from error
 
-    def supervise(self, progress: int) -> None:
-        """Look after it: called often, with any number that grows while the query gets on."""
+    def supervise(self) -> None:
+        """Look after it; called often."""
         if self.spark is None:
             if self.error is None and time.monotonic() >= self.retry_at:
                 self._again()
             return
-        if progress > self.reached:
-            self.reached, self.failures = progress, 0
+        last = self.spark.lastProgress
+        if last is not None and last.batchId > self.reached:
+            self.reached, self.failures = last.batchId, 0
         failure = None if self.spark.isActive else self.spark.exception()
         if failure is not None:
             self.spark = None
@@ -75,7 +78,8 @@ class Running:
         self.retry_at = time.monotonic() + min(LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
         away = _LOG_AWAY.search(text) is not None
         self.log_away_since = (self.log_away_since or time.time()) if away else None
-        if _DATA_LOSS.search(text) or (self.failures > MOST_FAILURES and not away):
+        hopeless = _DATA_LOSS.search(text) is not None or _NOT_LIVE.search(text) is not None
+        if hopeless or (self.failures > MOST_FAILURES and not away):
             self.error = _refused(self.query, text)
 
     def stop(self) -> None:
@@ -88,7 +92,8 @@ def write(
 ) -> StreamingQuery:
     """Start writing encoded records to the query's topic; `batch` is how long a batch of the live mode lasts."""
     writer = records.writeStream.format("kafka").queryName(query.name).outputMode("update")
-    writer = writer.options(**kafka).option("topic", query.node.topic).option("checkpointLocation", checkpoint)
+    writer = writer.options(**kafka).option("kafka.max.request.size", LARGEST_RECORD)
+    writer = writer.option("topic", query.node.topic).option("checkpointLocation", checkpoint)
     trigger = {"realTime": batch} if mode is Mode.LIVE else {"processingTime": "0 seconds"}
     return writer.trigger(**trigger).start()  # pyright: ignore[reportArgumentType, reportCallIssue]
 

@@ -202,13 +202,12 @@ class Run:
         admin = self.connection.admin()
         written = 0.0
         while not self._stop.wait(WATCH_S):
-            gauges = bridge.gauges(self.spark)
             for running in self._running:
-                mine = [g for g in gauges if g.query == running.query.name]
-                running.supervise(sum(g.rows for g in mine) + _batch_id(running))
+                running.supervise()
             if time.monotonic() - written < PROGRESS_S:
                 continue
             written = time.monotonic()
+            gauges = bridge.gauges(self.spark)
             for running in self._running:
                 mine = [g for g in gauges if g.query == running.query.name]
                 lag = self._account(admin, running, mine)
@@ -316,11 +315,6 @@ def _chosen(queries: Sequence[Query], only: Sequence[str]) -> list[Query]:
             fix="declare a function with @app.stream or @app.view",
         )
     return [query for query in queries if not only or query.name in only]
-
-
-def _batch_id(running: Running) -> int:
-    last = running.spark.lastProgress if running.spark else None
-    return last.batchId if last else 0
 
 
 def _now() -> str:
