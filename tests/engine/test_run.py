@@ -92,7 +92,7 @@ def _told(driver: Driver) -> dict[str, progress.Progress]:
     """Progress once every query has said that it has no lag left."""
     import time
 
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while time.monotonic() < until:
         told = driver.progress()
         if len(told) == 3 and all(event.lag and not sum(event.lag.values()) for event in told.values()):

@@ -134,6 +134,7 @@ def test_the_batch_answer_is_the_generators(generate: Any, spark: SparkSession, 
     assert sorted(row.id for row in unique.collect()) == sorted(one.id for one in taken if one.kind == "event")
     assert len(alerts) == len(tally.alerts)
     assert {alert.id: alert.rule for alert in alerts} == tally.alerts
+    unique.unpersist()
 
 
 # The reader of the demo

@@ -15,7 +15,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -45,14 +45,14 @@ Decode = Callable[..., list[Any]]
 _INFINITY = 0x7F800000
 
 SCALARS = (
-    "b boolean, t tinyint, s smallint, i int, l bigint, f float, d double, c decimal(10,2), w decimal(38,18), "
+    "b boolean, t tinyint, s smallint, i int, l bigint, f float, d double, c decimal(10,2), w decimal(38,18), z decimal(3,3), "
     "u string, x binary, day date, at timestamp, local timestamp_ntz"
 )
 
 
 def shown(value: Any) -> str:
-    """A row for comparing: tells -0.0 from 0.0, True from 1 and 1.50 from 1.5, and finds NaN equal to itself."""
-    return json.dumps(value, sort_keys=True, default=repr)
+    """A row for comparing: tells -0.0 from 0.0 and True from 1, and finds NaN equal to itself and 1.50 to 1.5."""
+    return json.dumps(value, sort_keys=True, default=lambda v: repr(Fraction(v) if isinstance(v, Decimal) else v))
 
 
 # The reference
@@ -200,17 +200,14 @@ def _float_value(bits: int) -> Fraction:
 
 
 def _decimal(text: str, precision: int, scale: int) -> Decimal:
-    try:
-        value = Decimal(text)
-    except InvalidOperation as error:
-        raise NoFit(text) from error
-    if len(text) > 100 or (value and abs(value.adjusted()) > 200):
+    digits, _, exponent = text.lower().partition("e")
+    zero = Decimal(digits) == 0
+    if len(text) > 100 or (not zero and abs(int(exponent or 0)) > 200):
         raise NoFit(text)
-    unscaled = Fraction(value) * 10**scale if value else Fraction(0)
+    unscaled = Fraction(0) if zero else Fraction(text) * 10**scale
     if unscaled.denominator != 1 or abs(unscaled.numerator) >= 10**precision:
         raise NoFit(text)
-    digits = tuple(map(int, str(abs(unscaled.numerator))))
-    return Decimal((int(unscaled < 0), digits, -scale))
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled.numerator)))), -scale))
 
 
 def _base64(text: str) -> bytes:
@@ -277,19 +274,17 @@ def agree(decode: Decode, field: str, accepted: dict[str, Any], refused: Sequenc
 REALS = {'"NaN"': float("nan"), '"Infinity"': float("inf"), '"-Infinity"': float("-inf"), r'"\u004eaN"': float("nan"),
          "null": None}
 NO_NUMBERS = ["01", "-01", "00", "-", "--1", "+1", "1.", ".5", "1.e5", "1e", "1e+", "1_0", "0x10", "1f", "NaN",
-              "Infinity",
-              "-Infinity", '""', '"5"', '"nan"', '"inf"', '"+Infinity"', "true", "[]", "[5]", "{}"]
+              "Infinity", "-Infinity", '""', '"5"', '"nan"', '"inf"', '"+Infinity"', "true", "[]", "[5]", "{}"]
 MOMENTS = ["2026-03-01T12:34:56", "1970-01-01T00:00:00", "1969-12-31T23:59:59", "2024-02-29T23:59:59",
-           "2000-02-29T00:00:00",
-           "1900-02-28T00:00:00", "1582-10-10T00:00:00", "2026-03-29T02:30:00", "0001-01-01T00:00:00",
-           "9999-12-31T23:59:59"]
+           "2000-02-29T00:00:00", "1900-02-28T00:00:00", "1582-10-10T00:00:00", "2026-03-29T02:30:00",
+           "0001-01-01T00:00:00", "9999-12-31T23:59:59"]
 NO_MOMENTS = [
     "2026-00-01T00:00:00", "2026-13-01T00:00:00", "2026-01-00T00:00:00", "2026-04-31T00:00:00", "2023-02-29T00:00:00",
     "1900-02-29T00:00:00", "2026-03-01T24:00:00", "2026-03-01T12:60:00", "2026-03-01T12:00:60", "2026-03-01T23:59:60",
     "0000-12-31T23:59:59", "10000-01-01T00:00:00", "+2026-03-01T00:00:00", "-001-01-01T00:00:00", "2026-3-1T00:00:00",
     "2026-03-01t12:00:00", "2026-03-01", "2026-03-01T12:00", "2026-03-01T12", "20260301T120000", "2026-03-01T120000",
-    "2026-03-01T12:00:00.", "2026-03-01T12:00:00,5", "2026-03-01T12:00:00.1234567890", "2026-03-01T12:00:00.12x",
-    "", " ", "now", "2026-03-01_12:00:00", "2026/03/01T12:00:00", "2026-03-01  12:00:00", "2026-03-01T-1:00:00",
+    "2026-03-01T12:00:00.", "2026-03-01T12:00:00,5", "2026-03-01T12:00:00.1234567890", "2026-03-01T12:00:00.12x", "",
+    " ", "now", "2026-03-01_12:00:00", "2026/03/01T12:00:00", "2026-03-01  12:00:00", "2026-03-01T-1:00:00",
     " 2026-03-01T12:00:00", "2026-03-01T12:00:00.-5", "2026-03-01T12:0a:00", "٢٠٢٦-03-01T12:00:00",
     "2026-03-01T12:00:0",
 ]
@@ -302,8 +297,8 @@ def test_boolean(decode: Decode) -> None:
 @pytest.mark.parametrize(("field", "bits"), [("t", 8), ("s", 16), ("i", 32), ("l", 64)])
 def test_whole_numbers(decode: Decode, field: str, bits: int) -> None:
     most, least = 2 ** (bits - 1) - 1, -(2 ** (bits - 1))
-    too_big = [most + 1, least - 1, most * 10, least * 10, 2**bits, 2**bits + 5, -(2**bits), 2**64, 2**64 + 1,
-               10**30, -(10**30)]
+    too_big = [most + 1, least - 1, most * 10, least * 10, 2**bits, 2**bits + 5, -(2**bits), 2**64, 2**64 + 1, 10**30,
+               -(10**30)]
     not_whole = ["1.0", "1.5", "1e3", "1E0", "0.0", "-0.0", "1.0e", '"NaN"', "9" * 5000]
     agree(decode, field, {str(n): n for n in (0, 7, -7, most, least)} | {"-0": 0, "null": None},
           [*map(str, too_big), *not_whole, *NO_NUMBERS])
@@ -313,13 +308,10 @@ def test_doubles(decode: Decode) -> None:
     texts = [
         "0", "-0", "0.0", "-0.0", "0e5", "-0e-5", "0.000", "5", "-5", "1.5", "1e3", "1E+3", "1e-3", "123456789012345",
         "1234567890123456", "9007199254740993", "0.1", "0.30000000000000004", "2.2250738585072011e-308", "5e-324",
-        "4.9e-324",
-        "2.4703282292062327e-324", "2.4703282292062328e-324", "1e-400", "-1e-400", "1.7976931348623157e308",
-        "123456789012345e22",
-        "1.7976931348623158e308", "1." + "0" * 400 + "1", "0." + "0" * 400 + "1", "1" + "0" * 308,
-        "0.0000000000000000000001",
-        "0.00000000000000000000001", "9007199254740992.5", "9007199254740993." + "0" * 50,
-        "9007199254740993." + "0" * 50 + "1",
+        "4.9e-324", "2.4703282292062327e-324", "2.4703282292062328e-324", "1e-400", "-1e-400",
+        "1.7976931348623157e308", "123456789012345e22", "1.7976931348623158e308", "1." + "0" * 400 + "1",
+        "0." + "0" * 400 + "1", "1" + "0" * 308, "0.0000000000000000000001", "0.00000000000000000000001",
+        "9007199254740992.5", "9007199254740993." + "0" * 50, "9007199254740993." + "0" * 50 + "1",
     ]
     too_big = ["1e309", "-1e309", "1.7976931348623159e308", "1" + "0" * 309, "1e99999999999"]
     agree(decode, "d", {text: float(text) for text in texts} | REALS, [*too_big, *NO_NUMBERS])
@@ -328,13 +320,13 @@ def test_doubles(decode: Decode) -> None:
 def test_floats(decode: Decode) -> None:
     texts = [
         "0", "-0.0", "1.5", "0.1", "16777217", "3.4028234663852886e38", "3.40282356e38", "3.4028235677973362e38",
-        "1e-45",
-        "1.4e-45", "7e-46", "7.1e-46", "1e-60", "-1e-400", "1.17549435e-38", "8388608.5",
+        "1e-45", "1.4e-45", "7e-46", "7.1e-46", "1e-60", "-1e-400", "1.17549435e-38", "8388608.5",
     ]
     # Rounding these to a double first gives a tie, and then the wrong side of it.
     ties = [
         "1.00000005960464477540", "1.0000000596046447753906250000000000000001", "16777217.00000000001",
-        "1.00000017881393432617187499", "3.4028235677973366e38", "340282356779733661637539395458142568447.999999999999999",
+        "1.00000017881393432617187499", "3.4028235677973366e38",
+        "340282356779733661637539395458142568447.999999999999999",
     ]
     too_big = ["340282356779733661637539395458142568448", "3.4028235677973367e38", "3.5e38", "-3.5e38", "1e39", "1e309"]
     agree(decode, "f", {text: nearest_float(text) for text in texts + ties} | REALS, [*too_big, *NO_NUMBERS])
@@ -343,16 +335,14 @@ def test_floats(decode: Decode) -> None:
 def test_decimals(decode: Decode) -> None:
     values = {
         "0": "0.00", "1": "1.00", "-1": "-1.00", "1.5": "1.50", "12345678.90": "12345678.90",
-        "99999999.99": "99999999.99",
-        "-99999999.99": "-99999999.99", "1.500": "1.50", "1.5" + "0" * 30: "1.50", "-0.0": "0.00", "15e-1": "1.50",
-        "1.5E+3": "1500.00", "1e7": "10000000.00", "100e-4": "0.01", "0.000": "0.00", "0e500": "0.00",
-        "0e-5000": "0.00",
+        "99999999.99": "99999999.99", "-99999999.99": "-99999999.99", "1.500": "1.50", "1.5" + "0" * 30: "1.50",
+        "-0.0": "0.00", "15e-1": "1.50", "1.5E+3": "1500.00", "1e7": "10000000.00", "100e-4": "0.01", "0.000": "0.00",
+        "0e500": "0.00", "0e-5000": "0.00", "0.00e9999999999": "0.00", "-0e-99999999999999999999": "0.00",
     }
     agree(decode, "c", {text: Decimal(value) for text, value in values.items()} | {"null": None}, [
         "0.001", "1.505", "100000000", "99999999.995", "-100000000", "1e8", "1e-3", "1e999", "1e-999", "1e5000",
         "1e2147483647", "1e-2147483647", "1e2147483648", "1e-2147483649", "1e9999999999", "1e99999999999",
-        "-1e-99999999999",
-        "9" * 90, "0." + "1" * 90, "9" * 5000, '"1.50"', '"NaN"', *NO_NUMBERS,
+        "-1e-99999999999", "9" * 90, "0." + "1" * 90, "9" * 5000, '"1.50"', '"NaN"', *NO_NUMBERS,
     ])
 
 
@@ -362,24 +352,27 @@ def test_wide_decimals(decode: Decode) -> None:
     agree(decode, "w", exact, ["1" + "0" * 20, "0." + "0" * 18 + "1", widest + "1"])
 
 
+def test_decimals_without_whole_digits(decode: Decode) -> None:
+    exact = {text: Decimal(text) for text in ("0", "0.0", "-0", "0e9", "0.999", "-0.999", "0.5", "0.5000", "1e-3", "0.01e1")}
+    agree(decode, "z", exact, ["1", "1.0", "-1", "1e0", "0.9999", "0.0001", "10e-1"])
+
+
 def test_strings(decode: Decode) -> None:
     long = "x" * 70_000
     agree(decode, "u", {
         '""': "", '"plain"': "plain", '"null"': "null", "null": None, f'"{long}"': long, '"\x7f"': "\x7f",
         r'"\"\\\/\b\f\n\r\t"': '"\\/\b\f\n\r\t', r'"\u0041\u00e9\u20AC\u0000"': "Aé€\0", '"é€😀"': "é€😀",
-        r'"😀\n"': "😀\n",
-        r'"\ud83d\ude00"': "😀", r'"a\uD83D\uDE00b"': "a😀b", r'"\ud83d\ude00\ud83d\ude00"': "😀😀",
-        r'"\\ud800"': r"\ud800",
-        '"\u2028\u2029\ufeff\uffff"': "\u2028\u2029\ufeff\uffff",
+        r'"😀\n"': "😀\n", r'"\ud83d\ude00"': "😀", r'"a\uD83D\uDE00b"': "a😀b", r'"\ud83d\ude00\ud83d\ude00"': "😀😀",
+        r'"\\ud800"': r"\ud800", '"\u2028\u2029\ufeff\uffff"': "\u2028\u2029\ufeff\uffff",
     }, ["5", "-1.5e3", "true", "[]", '["a"]', "{}", "'a'", "a"])
 
 
 def test_what_is_no_text_is_refused_wherever_it_stands(decode: Decode) -> None:
     bad = [
         r'"\x"', r'"\u12"', r'"\u12g4"', r'"\u 123"', r'"\u+123"', r'"\U0041"', r'"\'"', '"\\', '"\\"', '"open', '"',
-        '"a\nb"', '"\x00"', '"\x1f"', '"tab\t"', '"\\\n"', '"\\\x00"', '"\\é"', '"\\u00é9"', r'"\u٠٠٤١"',
-        r'"\ud800"', r'"\udc00"', r'"\ude00\ud83d"', r'"\ud83dx\ude00"', r'"\ud83d\n"', r'"\ud83d\ud83d\ude00"',
-        r'"\ud83d\u0041"', r'"\ud83d\\ude00"', r'"\uDBFF"', r'"😀\ude00"', r'"\ud83d\ud"',
+        '"a\nb"', '"\x00"', '"\x1f"', '"tab\t"', '"\\\n"', '"\\\x00"', '"\\é"', '"\\u00é9"', r'"\u٠٠٤١"', r'"\ud800"',
+        r'"\udc00"', r'"\ude00\ud83d"', r'"\ud83dx\ude00"', r'"\ud83d\n"', r'"\ud83d\ud83d\ude00"', r'"\ud83d\u0041"',
+        r'"\ud83d\\ude00"', r'"\uDBFF"', r'"😀\ude00"', r'"\ud83d\ud"',
     ]
     places = ['{"u":%s}', '{"other":%s}', '{"other":[{"deep":%s}]}', '{%s:1}', '{"other":{%s:1}}', '{"m":{%s:"v"}}']
     records = [place.replace("%s", text) for place in places for text in bad]
@@ -390,8 +383,8 @@ def test_what_is_no_text_is_refused_wherever_it_stands(decode: Decode) -> None:
 def test_invalid_utf8_is_refused_wherever_it_stands(decode: Decode) -> None:
     bad = [
         b"\xff", b"\xfe", b"\xc3", b"\x80", b"a\xe9b", b"\xc0\xaf", b"\xc1\x81", b"\xe0\x80\xaf", b"\xed\xa0\x80",
-        b"\xe2\x82",
-        b"\xed\xa0\xbd\xed\xb8\x80", b"\xf0\x9f\x98", b"\xf0\x80\x80\xaf", b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80",
+        b"\xe2\x82", b"\xed\xa0\xbd\xed\xb8\x80", b"\xf0\x9f\x98", b"\xf0\x80\x80\xaf", b"\xf4\x90\x80\x80",
+        b"\xf8\x88\x80\x80\x80",
     ]
     places = [b'{"u":"%s"}', b'{"other":"%s"}', b'{"%s":1}', b'{"u":"\xc3\xa9%s"}', b'{"other":[{"%s":1}]}',
               b'%s{"u":""}']
@@ -421,16 +414,14 @@ def test_timestamps(decode: Decode) -> None:
         "2026-03-01 12:00:00.5+01",
     ]
     escaped = {r'"2026-03-01T12:00:00\u002B01:00"': datetime(2026, 3, 1, 11)}
-    no_zones = ["+1", "+", "-", "+01:", "+01:0", "+01:000", "+010", "+01:60", "+19:00", "+18:01", "-24:00",
-                "+0a:00", "+01:0a",
-                "z", "ZZ", "Z ", " Z", "UTC", "+01:00Z", "[Europe/Berlin]", "Z[UTC]", "+01:00:00", "+01:00 ",
+    no_zones = ["+1", "+", "-", "+01:", "+01:0", "+01:000", "+010", "+01:60", "+19:00", "+18:01", "-24:00", "+0a:00",
+                "+01:0a", "z", "ZZ", "Z ", " Z", "UTC", "+01:00Z", "[Europe/Berlin]", "Z[UTC]", "+01:00:00", "+01:00 ",
                 "+-1:00", "±01:00"]
     agree(decode, "at", {f'"{text}"': _moment(text, zoned=True) for text in texts} | escaped | {"null": None}, [
         *(f'"{text}Z"' for text in NO_MOMENTS), *(f'"2026-03-01T12:00:00{zone}"' for zone in no_zones),
         '"0001-01-01T00:00:00+00:01"', '"9999-12-31T23:59:59-00:01"', '"2026-03-01T12:00:00"',
-        '"2026-03-01 12:00:00.123"',
-        "1772366400", "1772366400000", "1.5", "true", "[]", "{}", '"1772366400"', '"2026-03-01Z"',
-        r'"2026-03-01\n12:00:00Z"',
+        '"2026-03-01 12:00:00.123"', "1772366400", "1772366400000", "1.5", "true", "[]", "{}", '"1772366400"',
+        '"2026-03-01Z"', r'"2026-03-01\n12:00:00Z"',
     ])
 
 
@@ -454,12 +445,12 @@ def test_binary(decode: Decode) -> None:
     # Some writers escape the slash (PHP) or the equals sign (Gson) in every string.
     escaped = {r'"\/\/\/\/"': b"\xff\xff\xff", r'"AP8\u003d"': b"\x00\xff"}
     agree(decode, "x", {
-        '""': b"", '"AP8="': b"\x00\xff", '"AP8"': b"\x00\xff", '"QQ=="': b"A", '"QQ"': b"A", '"////"': b"\xff\xff\xff",
-        "null": None, f'"{b64encode(every).decode()}"': every, **escaped,
+        '""': b"", '"AP8="': b"\x00\xff", '"AP8"': b"\x00\xff", '"QQ=="': b"A", '"QQ"': b"A",
+        '"////"': b"\xff\xff\xff", "null": None, f'"{b64encode(every).decode()}"': every, **escaped,
     }, [
-        '"A"', '"AAAAA"', '"="', '"===="', '"A==="', '"QQ="', '"AP8=="', '"AAAA="', '"QQ==QQ=="', '"QQ== "',
-        '" QQ=="', '"AP_-"',
-        '"AP8=é"', r'"QUJD\nREVG"', '"é"', '"????"', '"QQÿÿ"', r'"QQ\u00ff\u00ff"', "5", "true", "[0]", "[]", "{}",
+        '"A"', '"AAAAA"', '"="', '"===="', '"A==="', '"QQ="', '"AP8=="', '"AAAA="', '"QQ==QQ=="', '"QQ== "', '" QQ=="',
+        '"AP_-"', '"AP8=é"', r'"QUJD\nREVG"', '"é"', '"????"', '"QQÿÿ"', r'"QQ\u00ff\u00ff"', "5", "true", "[0]", "[]",
+        "{}",
     ])
 
 
@@ -574,14 +565,12 @@ def test_what_is_not_one_object(decode: Decode) -> None:
 
 def test_what_is_skipped_must_be_json(decode: Decode) -> None:
     good = ["1", "-1.5e+3", "0", '""', r'"\u0041"', "null", "true", "false", "[]", "{}", '[[],{},[{"a":[]}]]',
-            "[1 , 2]",
-            '{"a":1,"a":2}', '{ "a" : { } , "b" : [ ] }', "1e999", "123456789012345678901234567890",
+            "[1 , 2]", '{"a":1,"a":2}', '{ "a" : { } , "b" : [ ] }', "1e999", "123456789012345678901234567890",
             '{"i":"not this one"}']
     bad = ["01", "1.", ".5", "1e", "1e+", "-", "+1", "--1", "NaN", "Infinity", "nul", "tru", "True", "nulll",
-           "truefalse", "[1,]",
-           "[,1]", "[1 2]", "[", "]", "[1}", "[}", '{"a"}', '{"a":}', '{"a":1,}', "{,}", "{1:1}", '{"a" 1}',
-           '{"a"', '{"a":1]',
-           "{]", '{"a":1 "b":2}', "'a'", ",", "1 1", "[[1]", '{"a":[1}', '[{"a":1]', "0x1", "1_000", "undefined"]
+           "truefalse", "[1,]", "[,1]", "[1 2]", "[", "]", "[1}", "[}", '{"a"}', '{"a":}', '{"a":1,}', "{,}", "{1:1}",
+           '{"a" 1}', '{"a"', '{"a":1]', "{]", '{"a":1 "b":2}', "'a'", ",", "1 1", "[[1]", '{"a":[1}', '[{"a":1]',
+           "0x1", "1_000", "undefined"]
     places = ['{"i":5,"other":%s}', '{"other":%s,"i":5}', '{"i":5,"other":{"k":[%s]}}', '{"other":[{"k":%s},0],"i":5}']
     accepted, refused = ([place % text for place in places for text in texts] for texts in (good, bad))
     found = column(decode([*accepted, *refused], "i int"), "i")

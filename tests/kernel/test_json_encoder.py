@@ -53,7 +53,7 @@ def texts(frame: DataFrame, key: Sequence[str] = ()) -> list[str]:
 
 
 def shown(value: Any) -> str:
-    """A row for comparing: tells -0.0 from 0.0, True from 1 and 1.50 from 1.5, and finds NaN equal to itself."""
+    """A row for comparing: tells -0.0 from 0.0 and True from 1, and finds NaN equal to itself."""
     return json.dumps(value, sort_keys=True, default=repr)
 
 

@@ -3,8 +3,7 @@
 Kafka is the one of the settings; without an address it is the embedded one, found or started. SIGTERM and Ctrl-C end a
 run in order: the queries, then Spark, then the parts that were started here, and the exit code is 0. A second signal
 ends it at once; what was read and not committed is read again by the next run. A batch that is interrupted is not
-complete, and its exit code says so. When this process is killed with -9,
-the parts that it started end with it.
+complete, and its exit code says so. When this process is killed with -9, the parts that it started end with it.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def run(
     app: AppFile,
     *,
     mode: Annotated[
-        Mode, typer.Option(help="live answers in milliseconds, exact in recorded batches, batch over all history, once.")
+        Mode, typer.Option(help="live: in milliseconds; exact: in recorded batches; batch: over all of history, once.")
     ] = Mode.EXACT,
     master: Master = None,
     bootstrap: Bootstrap = None,
@@ -84,7 +83,7 @@ def run(
                 printed[event.query] = event.at
                 terminal.out_json(asdict(event))
 
-    show(_carry_out(app, settings, mode=mode, only=only or (), ending=ending, shown=lambda *_: nullcontext(show)))
+    _carry_out(app, settings, mode=mode, only=only or (), ending=ending, shown=lambda *_: nullcontext(show), ended=show)
 
 
 def dev(
@@ -125,8 +124,9 @@ def _carry_out(
     only: Sequence[str],
     ending: _Ending,
     shown: Callable[[Graph, str], AbstractContextManager[Show]],
-) -> Sequence[Progress]:
-    """Run the app to its end; the last event of every query."""
+    ended: Show = lambda events: None,
+) -> None:
+    """Run the app to its end; `ended` gets the last event of every query, also of a run that failed."""
     app = load_app(file)
     graph = app.graph()
     # Spark is loaded only by the commands that run it.
@@ -153,12 +153,13 @@ def _carry_out(
                     with shown(graph, parts.bootstrap) as show:
                         _watch(run, stopped, ending, show)
                     terminal.note("stopping")
-            return run.progress()
     except KeyboardInterrupt:
         if run is not None or mode is Mode.BATCH:
             raise
         terminal.note("stopped before a query ran")
-        return ()
+    finally:
+        if run is not None:
+            ended(run.progress())
 
 
 def _watch(run: Run, stopped: threading.Event, ending: _Ending, show: Show) -> None:

@@ -31,7 +31,7 @@ from headrace.settings import Settings
 SILENT_S = 30
 KEEPS_UP_S = 5
 WATCH_S = 1.0
-_HEADER = ("query", "mode", "health", "events", "per second", "behind", "dead", "late", "repeats", "event time")
+_HEADER = ("query", "mode", "events", "per second", "behind", "dead", "late", "repeats", "event time", "health")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,6 @@ def table(events: Sequence[Progress]) -> str:
         (
             one.query,
             one.mode,
-            health(one, now, is_alive(one)).sentence,
             one.rows_in,
             one.rows_per_second,
             sum(one.lag.values()),
@@ -80,6 +79,7 @@ def table(events: Sequence[Progress]) -> str:
             one.late,
             one.repeats,
             one.event_time,
+            health(one, now, is_alive(one)).sentence,
         )
         for one in events
     ]

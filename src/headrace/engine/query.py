@@ -1,8 +1,8 @@
 """One running query: started, watched, started again after what passes by itself, stopped.
 
 A query that fails is started again from its checkpoint, with a growing pause. When the log is away it tries for ever;
-after any other failure it gives up when `MOST_FAILURES` starts in a row have finished no batch: whatever stops it, a row
-for instance that an expression cannot take, will stop it again.
+after any other failure it gives up when `MOST_FAILURES` starts in a row have finished no batch: what stops it, such as
+a row that an expression cannot take, will stop it again.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Driver:
             self._producer.send(node.topic, event, key=key, partition=partition)
         self._producer.flush()
 
-    def advance(self, *, seconds: float = 120.0) -> None:
+    def advance(self, *, seconds: float = 300.0) -> None:
         """Work off everything that was pushed; starts the app when it does not run."""
         self.resume()
         assert self._run is not None

@@ -575,17 +575,22 @@ public final class JsonDecoder implements Serializable {
     String text = ascii(from, at);
     BigDecimal exact;
     try {
-      exact = new BigDecimal(text);
+      exact = isZero(from) ? BigDecimal.ZERO : new BigDecimal(text);
     } catch (NumberFormatException e) {
       throw unfit(type, path, name, text); // an exponent beyond 32 bits
     }
-    if (exact.signum() == 0) exact = BigDecimal.ZERO;
-    // In 100 characters, no such number fits, and to write it out would take its exponent in memory.
+    // In 100 characters no such number fits, and to write it out would take its exponent in memory.
     if (Math.abs((long) exact.scale()) > 1000) throw unfit(type, path, name, text);
     exact = exact.stripTrailingZeros();
     if (exact.scale() > type.scale || exact.precision() - exact.scale() > type.precision - type.scale)
       throw unfit(type, path, name, text);
     return Decimal.apply(exact.setScale(type.scale), type.precision, type.scale);
+  }
+
+  /** Whether the number that begins here is zero, whatever its exponent. */
+  private boolean isZero(int from) {
+    for (int i = from; i < at && b[i] != 'e' && b[i] != 'E'; i++) if (b[i] >= '1' && b[i] <= '9') return false;
+    return true;
   }
 
   /** Moves behind a value that is not declared, checking its syntax. */
