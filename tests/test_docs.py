@@ -5,7 +5,7 @@ Every page runs by itself in an empty directory, block by block, from top to bot
     ```python              runs in one namespace a page, with `spark` and `bootstrap` where the page says what they are
     ```python, # name.py   is written to that file: an app is loaded, any other file is run, and its tests are called
     ```console             runs each `$ ` line in bash and compares what it prints (`…` matches anything, a line `…` any
-                           lines); `make` is only asked what it would do
+                           lines); `make` is only asked what it would do, and what `make setup` makes is made
     ```console background  runs until the page says «with Ctrl-C», or ends
     ```toml                is read as headrace.toml
 
@@ -40,6 +40,7 @@ from headrace.errors import codes, title
 from headrace.log import topic
 from headrace.log.connection import Connection
 from headrace.log.schema import Schema
+from headrace.parts import setup
 from headrace.settings import Settings
 
 ROOT = Path(__file__).parent.parent
@@ -154,6 +155,8 @@ class Page:
         for command, printed in orders(block):
             if command.startswith("make "):
                 self.bash(command.replace("make ", "make -n ", 1), ROOT)
+                if command == "make setup":
+                    setup.install(print)
             elif block.word == "background":
                 self.start(command, printed)
             else:
@@ -191,10 +194,11 @@ class Page:
             )
         self.background.append((command, started))
         until = time.monotonic() + COMMAND_S
-        while not re.match(pattern(printed), plain(log.read_text(encoding="utf-8"))):
-            assert started.poll() is None, f"$ {command}\nended:\n{log.read_text(encoding='utf-8')}"
-            assert time.monotonic() < until, f"$ {command}\nprinted only\n{log.read_text(encoding='utf-8')}"
+        while not re.search(rf"(?m)^{pattern(printed[-1:])}$", said := plain(log.read_text(encoding="utf-8"))):
+            assert started.poll() is None, f"$ {command}\nended:\n{said}"
+            assert time.monotonic() < until, f"$ {command}\nprinted only\n{said}"
             time.sleep(0.2)
+        assert re.match(pattern(printed), said), f"$ {command}\nprinted\n{said}"
 
     def interrupt(self) -> None:
         """What Ctrl-C does in a terminal."""

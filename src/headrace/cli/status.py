@@ -31,7 +31,7 @@ from headrace.settings import Settings
 SILENT_S = 30
 KEEPS_UP_S = 5
 WATCH_S = 1.0
-_HEADER = ("query", "mode", "events", "per second", "behind", "dead", "late", "repeats", "event time", "health")
+_HEADER = ("query", "mode", "events", "/s", "behind", "dead", "late", "repeats", "event time", "health")
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def screen() -> Iterator[Callable[[Sequence[Progress]], None]]:
         yield lambda events: terminal.out(line(events)) if events else None
         return
     with Live(console=console, auto_refresh=False, transient=False) as live:
-        yield lambda events: live.update(Text(terminal.safe(table(events), keep="\n"), no_wrap=True), refresh=True)
+        yield lambda events: live.update(Text(terminal.safe(table(events), keep="\n")), refresh=True)
 
 
 def status(

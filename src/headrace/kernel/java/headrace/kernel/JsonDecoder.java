@@ -572,10 +572,12 @@ public final class JsonDecoder implements Serializable {
     int from = at;
     if (!number()) throw wrong(type, path, name);
     if (at - from > 100) throw unfit(type, path, name, "a number of " + (at - from) + " characters");
+    // Zero fits every decimal: also one without whole digits, and with any exponent.
+    if (isZero(from)) return Decimal.apply(BigDecimal.ZERO.setScale(type.scale), type.precision, type.scale);
     String text = ascii(from, at);
     BigDecimal exact;
     try {
-      exact = isZero(from) ? BigDecimal.ZERO : new BigDecimal(text);
+      exact = new BigDecimal(text);
     } catch (NumberFormatException e) {
       throw unfit(type, path, name, text); // an exponent beyond 32 bits
     }
