@@ -31,7 +31,7 @@ def test_a_server_of_the_settings_that_is_down(call: Call):
 def test_up_lives_on_until_down(call: Call, process: Callable[..., subprocess.Popen[str]], tmp_path: Path):
     tmp_path.chmod(0o755)
     up = process("parts", "up")
-    _, errors = up.communicate(timeout=120)
+    _, errors = up.communicate(timeout=240)
     try:
         assert up.returncode == 0, errors
         result = call("parts", "status")

@@ -34,7 +34,7 @@ def app(tmp_path: Path) -> Path:
     return file
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 60) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 240) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -102,7 +102,7 @@ def test_a_run_from_its_start_to_its_end(
         assert eventually(lambda: health() == [("large", "keeping-up")])
     finally:
         running.send_signal(signal.SIGTERM)
-        out, errors = running.communicate(timeout=90)
+        out, errors = running.communicate(timeout=240)
     assert running.returncode == 0, errors
     assert eventually(lambda: not any(one.is_running() for one in started))
     events = [json.loads(line) for line in out.splitlines()]

@@ -43,7 +43,7 @@ class Running:
     failures: int = 0
     retry_at: float = 0.0
     error: RunError | None = None
-    log_away_since: float | None = None
+    waiting: str | None = None
     reached: int = -1
 
     def begin(self) -> None:
@@ -61,7 +61,7 @@ class Running:
             return
         last = self.spark.lastProgress
         if last is not None and last.batchId > self.reached:
-            self.reached, self.failures = last.batchId, 0
+            self.reached, self.failures, self.waiting = last.batchId, 0, None
         failure = None if self.spark.isActive else self.spark.exception()
         if failure is not None:
             self.spark = None
@@ -77,7 +77,7 @@ class Running:
         self.failures += 1
         self.retry_at = time.monotonic() + min(LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
         away = _LOG_AWAY.search(text) is not None
-        self.log_away_since = (self.log_away_since or time.time()) if away else None
+        self.waiting = f"the log is unreachable: {cause(text)}" if away else f"started again after: {cause(text)}"
         hopeless = _DATA_LOSS.search(text) is not None or _NOT_LIVE.search(text) is not None
         if hopeless or (self.failures > MOST_FAILURES and not away):
             self.error = _refused(self.query, text)

@@ -238,7 +238,8 @@ class Run:
         rows = sum(g.rows for g in gauges) if gauges else before.rows_in if before else 0
         seen = [g.event_time_us for g in gauges if g.event_time_us is not None]
         state_operators = last.stateOperators if last else []
-        error = str(running.error) if running.error else f"log unreachable since {self._away}" if self._away else None
+        away = f"log unreachable since {self._away}" if self._away else None
+        error = str(running.error) if running.error else away or running.waiting
         event = Progress(
             app=self.app,
             query=name,
