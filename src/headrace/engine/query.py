@@ -22,6 +22,7 @@ from headrace.graph.plan import Query
 
 MOST_FAILURES = 3
 LONGEST_PAUSE_S = 30.0
+SETTLED_S = 10.0
 LARGEST_RECORD = 16 * 1024 * 1024
 
 _LOG_AWAY = re.compile(
@@ -44,10 +45,12 @@ class Running:
     retry_at: float = 0.0
     error: RunError | None = None
     waiting: str | None = None
+    began: float = 0.0
     reached: int = -1
 
     def begin(self) -> None:
         """Start it; a plan that Spark refuses is the user's to change, so it is raised at once."""
+        self.began = time.monotonic()
         try:
             self.spark = self.start()
         except PySparkException as error:
@@ -61,7 +64,9 @@ class Running:
             return
         last = self.spark.lastProgress
         if last is not None and last.batchId > self.reached:
-            self.reached, self.failures, self.waiting = last.batchId, 0, None
+            self.reached, self.failures = last.batchId, 0
+        if time.monotonic() - self.began > SETTLED_S:
+            self.waiting = None
         failure = None if self.spark.isActive else self.spark.exception()
         if failure is not None:
             self.spark = None
