@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -71,7 +72,7 @@ def session(
         builder = builder.config(key, value)
     report("starting Spark")
     try:
-        with _stderr_to(log):
+        with _stderr_to(log), _no_orphan():
             spark = builder.getOrCreate()
     except (PySparkException, RuntimeError, OSError) as error:
         raise RunError(
@@ -81,6 +82,20 @@ def session(
             fix="check the master's address and the settings under [spark] in headrace.toml",
         ) from error
     return spark
+
+
+@contextmanager
+def _no_orphan() -> Iterator[None]:
+    """A start that is interrupted ends the JVM too: before it has called back, nothing else would."""
+    this = psutil.Process()
+    before = set(this.children(recursive=True))
+    try:
+        yield
+    except BaseException:
+        for child in set(this.children(recursive=True)) - before:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        raise
 
 
 @contextmanager
