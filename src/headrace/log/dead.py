@@ -49,6 +49,7 @@ from headrace.log.producer import OPTIONS
 from headrace.log.topic import Topic
 
 RETENTION_MS = parse("30 days")
+LARGEST_LETTER = 20 * 1024 * 1024
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 4 * 1024 * 1024
 
@@ -105,8 +106,9 @@ class DeadRecord(TypedDict):
 
 
 def declaration(topic: str, partitions: int = 1) -> Topic:
-    """The dead letter topic of a topic: letters are kept for 30 days."""
-    return Topic(names.dead_topic(topic), partitions, retention_ms=RETENTION_MS)
+    """The dead letter topic of a topic: letters are kept for 30 days, and may be larger than the records they hold."""
+    config = {"max.message.bytes": str(LARGEST_LETTER)}
+    return Topic(names.dead_topic(topic), partitions, retention_ms=RETENTION_MS, config=config)
 
 
 def to_record(source: Record, *, reason: str, query: str) -> DeadRecord:

@@ -35,7 +35,8 @@ public final class SideOutput implements Serializable {
     options.put("acks", "all");
     options.put("enable.idempotence", "true");
     options.put("linger.ms", "5");
-    options.put("max.request.size", "16777216");
+    options.put("compression.type", "lz4");
+    options.put("max.request.size", "20971520");
   }
 
   static Header header(String name, Object value) {
