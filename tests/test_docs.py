@@ -214,7 +214,8 @@ class Page:
                 os.killpg(started.pid, signal.SIGKILL)
                 started.wait()
         if (self.directory / names.STATE_DIRECTORY).exists():
-            subprocess.run(["headrace", "parts", "down"], cwd=self.directory, env=self.environment, check=False)
+            command = Path(sys.executable).with_name("headrace")
+            subprocess.run([command, "parts", "down"], cwd=self.directory, env=self.environment, check=False)
 
 
 @contextmanager
@@ -236,23 +237,24 @@ def test_a_page_does_what_it_says(
     page: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     text = page.read_text(encoding="utf-8").replace("`", "")
+    used = [command for block in blocks(page) if block.language == "console" for command, _ in orders(block)]
+    own_kafka = any(one.startswith("headrace parts up") for one in used)
     given: dict[str, Any] = {}
     if "spark is a Spark session" in text:
         given["spark"] = request.getfixturevalue("spark")
     if "bootstrap is the address of Kafka" in text:
         given["bootstrap"] = request.getfixturevalue("bootstrap")
+    bootstrap: str | None = given.get("bootstrap")
+    if bootstrap is None and not own_kafka and any("headrace " in one for one in used):
+        bootstrap = request.getfixturevalue("bootstrap")
     for name in [name for name in os.environ if name.startswith("HEADRACE_") and name != "HEADRACE_CACHE"]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
-    }
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     environment |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
-    used = [command for block in blocks(page) if block.language == "console" for command, _ in orders(block)]
-    if any("headrace " in one for one in used) and not any(one.startswith("headrace parts up") for one in used):
-        environment["HEADRACE_BOOTSTRAP"] = request.getfixturevalue("bootstrap")
-    bootstrap = given.get("bootstrap") or environment.get("HEADRACE_BOOTSTRAP")
+    if bootstrap is not None:
+        environment["HEADRACE_BOOTSTRAP"] = bootstrap
     running = Page(page, tmp_path, environment, given)
     try:
         if bootstrap is None:

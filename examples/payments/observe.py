@@ -16,7 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from generate import COPY_HEADER, TOPIC, Tally
 
@@ -33,8 +33,6 @@ ALERTS = "alerts"
 WARM_UP_S = 10.0
 SHOWN = 10
 RECENT_S = 10.0
-# A short wait at the broker keeps the measurement honest where several partitions share a request.
-_READING = {"fetch.wait.max.ms": "5"}
 
 
 @dataclass(frozen=True)
@@ -145,9 +143,8 @@ class Observer:
 
     def follow(self, stop: threading.Event) -> None:
         """Until `stop`."""
-        connection = replace(self._connection, options={**self._connection.options, **_READING})
         topics = (ALERTS, names.dead_topic(TOPIC))
-        with Consumer(connection, f"headrace.demo.{self.seen.run}", topics, start=BEGINNING) as consumer:
+        with Consumer(self._connection, f"headrace.demo.{self.seen.run}", topics, start=BEGINNING) as consumer:
             while not stop.is_set():
                 record = consumer.poll(0.2)
                 if record is not None:
