@@ -184,12 +184,13 @@ def test_a_row_that_stops_a_query_again_and_again_ends_the_run(
     def result(payments):
         return payments.withColumn("number", F.col("card").cast("int"))
 
+    ensure(Connection(bootstrap), [Topic(source, 2)])
+    with Producer(Connection(bootstrap)) as producer:
+        producer.send(source, {"id": "a", "card": "not a number", "amount": 1.0, "at": START})
     with (
         pytest.raises(RunError, match="CAST_INVALID_INPUT") as raised,
         Run.start(app, mode=Mode.EXACT, settings=settings, bootstrap=bootstrap, spark=spark) as run,
     ):
-        with Producer(Connection(bootstrap)) as producer:
-            producer.send(source, {"id": "a", "card": "not a number", "amount": 1.0, "at": START})
         run.wait(120)
     assert raised.value.code == "HR-310"
     assert progress.latest(settings, "poison")[0].state == "failed"
