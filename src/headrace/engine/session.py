@@ -63,6 +63,8 @@ def session(
     options = dict(_SETTINGS)
     if _is_local(master):
         options |= {"spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS, "spark.driver.host": "127.0.0.1"}
+        # The slots are for tasks that wait; a local collection is cut by the cores there are.
+        options["spark.default.parallelism"] = str(os.cpu_count() or 2)
     options |= {"spark.jars": ",".join(str(file) for file in files), "spark.driver.extraJavaOptions": _logging()}
     if modules:
         options["spark.submit.pyFiles"] = ",".join(str(file) for file in modules)
