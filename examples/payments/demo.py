@@ -70,8 +70,7 @@ class Demo:
     def carry_out(self) -> bool:
         """Start, show, end; whether everything came out as it must."""
         setup.install(self.say)
-        # Stopping leaves a live batch unfinished, and the next run reads it again: a demo of a minute finishes one.
-        settings = Settings.load(self.directory, live_batch="1 minute")
+        settings = Settings.load(self.directory)
         all_sent, all_read = threading.Event(), threading.Event()
         with ThreadPoolExecutor(4) as pool, ExitStack() as undo:
             kafka = pool.submit(Parts.start, settings, report=self.say)

@@ -174,14 +174,14 @@ class Run:
         self.stop()
 
     def _add(self, frames: Frames, query: Query, place: str, batch: str) -> Running:
-        _, build = frames.result(query)
+        rows, build = frames.result(query)
+        records = bridge.encode(rows, query.node.key)
         read = sorted(frames.graph.node(name).topic for name in query.reads)
         checkpoint.check(place, query.name, read, build.operators, query.node.where)
         bridge.forget(self.spark, query.name)
 
         def start() -> StreamingQuery:
             checkpoint.clear_unfinished(place)
-            records = bridge.encode(frames.result(query)[0], query.node.key)
             kafka = self.connection.spark()
             return write(records, query, mode=self.mode, checkpoint=place, kafka=kafka, batch=batch)
 

@@ -14,6 +14,7 @@ public final class LateRows implements Serializable {
   private final String operator;
   private final String topic;
   private final SideOutput side;
+  private transient JsonEncoder encoder;
 
   /** With a null side, late rows are counted and left out. */
   public LateRows(String query, String operator, String topic, SideOutput side) {
@@ -38,6 +39,7 @@ public final class LateRows implements Serializable {
     headers.add(SideOutput.header("headrace.operator", operator));
     headers.add(SideOutput.header("headrace.watermark", watermark));
     headers.add(SideOutput.header("headrace.reason", at == null ? "no event time" : "late"));
-    side.send(topic, null, new JsonEncoder(schema).encode(PackedRow.read(packed, schema.size())), headers);
+    if (encoder == null) encoder = new JsonEncoder(schema);
+    side.send(topic, null, encoder.encode(PackedRow.read(packed, schema.size())), headers);
   }
 }
