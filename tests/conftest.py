@@ -8,6 +8,7 @@ test.
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import tempfile
 import uuid
@@ -20,6 +21,10 @@ from pyspark.sql import SparkSession
 from headrace.engine.session import session
 from headrace.parts.embedded import Parts
 from headrace.settings import Settings
+
+
+# A shell that runs the tests in the background lets them ignore Ctrl-C, and so would every process they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _report(line: str) -> None:
