@@ -159,8 +159,10 @@ class Run:
             self._watcher = None
         for running in self._running:
             running.stop()
+        gauges = bridge.gauges(self.spark) if self._running else []
         for running in self._running:
-            self._write(running, "failed" if running.error else "stopped", [])
+            mine = [g for g in gauges if g.query == running.query.name]
+            self._write(running, "failed" if running.error else "stopped", mine)
         if self._owns_spark:
             self.spark.stop()
         self._held.close()
