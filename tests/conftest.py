@@ -22,7 +22,6 @@ from headrace.engine.session import session
 from headrace.parts.embedded import Parts
 from headrace.settings import Settings
 
-
 # A shell that runs the tests in the background lets them ignore Ctrl-C, and so would every process they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
