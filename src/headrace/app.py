@@ -32,7 +32,7 @@ from headrace.graph import options, rules
 from headrace.graph.connector import Connector, Postgres
 from headrace.graph.graph import Graph
 from headrace.graph.mistakes import gathering
-from headrace.graph.node import Derived, Node, Source
+from headrace.graph.node import DEFAULT_FUTURE_MS, DEFAULT_IDLE_MS, Derived, Node, Source
 from headrace.graph.options import Element
 from headrace.log.schema import Schema
 
@@ -100,6 +100,8 @@ class App:
         topic: str | None = None,
         event_time: str | None = None,
         delay: Duration = _NO_DELAY,
+        idle: Duration | None = None,
+        future: Duration | None = None,
         id: str | None = None,
         key: Columns | None = None,
         partitions: int | None = None,
@@ -124,6 +126,8 @@ class App:
         topic: str | None = None,
         event_time: str | None = None,
         delay: Duration = _NO_DELAY,
+        idle: Duration | None = None,
+        future: Duration | None = None,
         id: str | None = None,  # noqa: A002 - the word for it in a declaration
         key: Columns | None = None,
         partitions: int | None = None,
@@ -132,7 +136,8 @@ class App:
         """Declare an input, `app.stream("transactions", schema=…)`, or a function, `@app.stream`.
 
         `topic` is the name unless given. `event_time` is a timestamp column, and `delay` how much later than others an
-        event may come. `id` is the column that makes an event unique. `key` is the Kafka key: a function's results with
+        event may come; a partition that brings nothing for `idle` (30 seconds) is not waited for, and an event more than
+        `future` (1 day) ahead of its record's own time is a dead letter. `id` is the column that makes an event unique. `key` is the Kafka key: a function's results with
         the same key stay in order. For a function, `topic`, `partitions` or `retention` ask for a topic of its own.
         """
         call = calling()
@@ -157,6 +162,8 @@ class App:
                     schema=options.required(columns, named_time, named_id),
                     event_time=named_time,
                     delay_ms=options.milliseconds(element, "delay", delay),
+                    idle_ms=options.milliseconds(element, "idle", idle, least=1, default=DEFAULT_IDLE_MS),
+                    future_ms=options.milliseconds(element, "future", future, default=DEFAULT_FUTURE_MS),
                     id=named_id,
                     key=options.key(element, key, columns),
                     partitions=options.partitions(element, partitions),
@@ -165,7 +172,8 @@ class App:
                     where=call.where,
                 )
             )
-        given = {"schema": schema, "event_time": event_time, "id": id, "delay": None if delay == _NO_DELAY else delay}
+        given = {"schema": schema, "event_time": event_time, "id": id, "idle": idle, "future": future}
+        given["delay"] = None if delay == _NO_DELAY else delay
         for option, value in given.items():
             if value is not None:
                 Element("stream", call).mistake(
@@ -223,6 +231,8 @@ class App:
                 schema=options.required(columns, *keyed),
                 event_time=None,
                 delay_ms=0,
+                idle_ms=DEFAULT_IDLE_MS,
+                future_ms=DEFAULT_FUTURE_MS,
                 id=None,
                 key=keyed,
                 partitions=options.partitions(element, partitions),

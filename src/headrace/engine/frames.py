@@ -18,13 +18,13 @@ from headrace import names
 from headrace.engine.mode import Mode
 from headrace.errors import HeadraceError, Location, RunError
 from headrace.graph.graph import Graph
-from headrace.graph.node import Derived, Node
+from headrace.graph.node import Derived, Node, Source
 from headrace.graph.plan import Query
 from headrace.kernel import bridge
 from headrace.log.connection import Connection
-from headrace.operators.event_time import mark, marked
+from headrace.operators.event_time import EventTime, mark, marked
 
-FUTURE_MS = 24 * 3_600_000
+NO_BOUND = -1
 MOST_RECORDS_A_BATCH = 500_000
 
 
@@ -102,7 +102,7 @@ class Frames:
         if isinstance(node, Derived):
             schema = self.schemas[node.name]
             time = marked(schema)
-            return self._read(query, node.topic, schema.toDDL(), time)
+            return self._read(query, node, schema.toDDL(), time)
         if node.kind == "table" or node.schema is None:
             raise RunError(
                 "HR-304",
@@ -111,11 +111,16 @@ class Frames:
                 found=f"table {node.name}",
                 fix="declare a stream of the topic instead, or leave the query out with --only",
             )
-        time = (node.event_time, node.delay_ms) if node.event_time else None
-        return self._read(query, node.topic, node.schema.ddl, time)
+        time = EventTime(node.event_time, node.delay_ms, node.idle_ms) if node.event_time else None
+        return self._read(query, node, node.schema.ddl, time)
 
-    def _read(self, query: Query, topic: str, ddl: str, time: tuple[str, int] | None) -> DataFrame:
+    def _read(self, query: Query, node: Node, ddl: str, time: EventTime | None) -> DataFrame:
         batch = self.mode is Mode.BATCH
+        topic = node.topic
+        future_ms = node.future_ms if isinstance(node, Source) else NO_BOUND
+        clock = None
+        if time is not None and not batch:
+            clock = bridge.clock(self.spark, query.name, partitions=node.partitions, idle_ms=time.idle_ms)
         reader = (self.spark.read if batch else self.spark.readStream).format("kafka")
         options: Mapping[str, str] = {
             **self.connection.spark(),
@@ -132,11 +137,15 @@ class Frames:
             topic=topic,
             dead_topic=names.dead_topic(topic),
             ddl=ddl,
-            event_time=time[0] if time else None,
-            future_ms=FUTURE_MS,
+            event_time=time.column if time else None,
+            future_ms=future_ms,
             kafka=self.connection.spark(),
+            clock=clock,
         )
-        return mark(rows, *time) if time else rows
+        if time is None:
+            return rows
+        rows = mark(rows, time)
+        return rows if clock is None else bridge.follow(rows, time.column, time.delay_ms, clock)
 
 
 def _place(error: Exception, node: Derived) -> Location:

@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaException
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -138,10 +139,26 @@ class Run:
                 raise running.error
 
     def finish_input(self) -> None:
-        """Exact mode: until every query, in the order of the plan, has worked off what is in the log."""
+        """Exact mode: until every query, in the order of the plan, has worked off what is in the log, and its watermark
+        has come to the newest event. Raises the error of a query that has failed for good."""
         for running in self._running:
-            if running.spark is not None:
-                running.spark.processAllAvailable()
+            self._finish(running)
+            bridge.hush(self.spark, running.query.name)
+            self._finish(running)
+
+    def _finish(self, running: Running) -> None:
+        done = 0
+        while done < 2:  # the first time may be answered by a look at the log from before the call
+            self.check()
+            spark = running.spark
+            try:
+                if spark is not None and spark.isActive:
+                    spark.processAllAvailable()
+                    done += spark.isActive
+                    continue
+            except PySparkException:
+                done = 0  # the watch starts it again
+            time.sleep(WATCH_S / 10)
 
     def request_stop(self) -> None:
         """Let `wait` return; safe to call from a signal handler."""
@@ -176,11 +193,11 @@ class Run:
         self.stop()
 
     def _add(self, frames: Frames, query: Query, place: str, batch: str) -> Running:
+        bridge.forget(self.spark, query.name)
         rows, build = frames.result(query)
         records = bridge.encode(rows, query.node.key)
         read = sorted(frames.graph.node(name).topic for name in query.reads)
         checkpoint.check(place, query.name, read, build.operators, query.node.where)
-        bridge.forget(self.spark, query.name)
 
         def start() -> StreamingQuery:
             checkpoint.clear_unfinished(place)

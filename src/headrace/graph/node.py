@@ -14,6 +14,8 @@ from headrace.graph.connector import Connector
 from headrace.log.schema import Schema
 
 DEFAULT_PARTITIONS = 2
+DEFAULT_IDLE_MS = 30_000
+DEFAULT_FUTURE_MS = 24 * 3_600_000
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Source:
     schema: Schema | None
     event_time: str | None
     delay_ms: int
+    idle_ms: int
+    future_ms: int
     id: str | None
     key: tuple[str, ...]
     partitions: int

@@ -155,8 +155,10 @@ def key(element: Element, given: object, schema: Schema | None) -> tuple[str, ..
     return tuple(str(one) for one in columns)
 
 
-def milliseconds(element: Element, option: str, given: object, *, least: int = 0) -> int:
-    """A duration; `least` when it cannot be read."""
+def milliseconds(element: Element, option: str, given: object, *, least: int = 0, default: int | None = None) -> int:
+    """A duration; the default when none is given, and `least` when it cannot be read."""
+    if given is None and default is not None:
+        return default
     read, reason = least, ""
     if not isinstance(given, str | timedelta):
         reason = f"`{given!r}` has no unit"

@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+Clock = Any  # the kernel's object
 PLUGIN = "headrace.kernel.MeterPlugin"
 
 
@@ -76,12 +77,31 @@ def decode(
     event_time: str | None,
     future_ms: int,
     kafka: Mapping[str, str] | None,
+    clock: Clock | None = None,
 ) -> DataFrame:
     """Rows of a schema from Spark's Kafka records; what does not fit goes to the dead-letter topic."""
     spark = records.sparkSession
     side = _side_output(spark, kafka) if kafka is not None else None
-    rows = _kernel(spark).RecordDecoder.rows(records._jdf, query, topic, dead_topic, ddl, event_time, future_ms, side)
+    rows = _kernel(spark).RecordDecoder.rows(
+        records._jdf, query, topic, dead_topic, ddl, event_time, future_ms, side, clock
+    )
     return DataFrame(rows, spark)
+
+
+def clock(spark: SparkSession, query: str, *, partitions: int, idle_ms: int) -> Clock:
+    """A clock for a source of a query, which `decode` and `follow` share."""
+    return _kernel(spark).SourceClock(query, partitions, idle_ms)
+
+
+def follow(rows: DataFrame, column: str, delay_ms: int, clock: Clock) -> DataFrame:
+    """Rows whose watermark stays `delay_ms` behind the clock."""
+    spark = rows.sparkSession
+    return DataFrame(_kernel(spark).Watermark.follow(rows._jdf, column, delay_ms, clock), spark)
+
+
+def hush(spark: SparkSession, query: str) -> None:
+    """Take the sources of a query for quiet until they speak: its watermark comes to their newest event."""
+    _kernel(spark).Watermark.hush(query)
 
 
 def encode(rows: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -110,8 +130,9 @@ def gauges(spark: SparkSession) -> list[Gauge]:
 
 
 def forget(spark: SparkSession, query: str) -> None:
-    """Start the gauges of a query from zero."""
+    """Start the gauges and clocks of a query from zero; before it is planned."""
     _kernel(spark).Meter.forget(query)
+    _kernel(spark).Watermark.forget(query)
 
 
 def _late_rows(spark: SparkSession, kind: str, state: str) -> Any:

@@ -8,7 +8,7 @@ streaming and in static DataFrames alike. The engine sets it for every declared 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import TimestampType
@@ -19,6 +19,16 @@ from headrace.errors import DeclarationError
 
 _MARK = "headrace.event_time"
 _DELAY = "headrace.delay_ms"
+_IDLE = "headrace.idle_ms"
+DEFAULT_IDLE_MS = 30_000
+
+
+class EventTime(NamedTuple):
+    """The event-time column of rows, how late a row may be, and after how long a quiet partition is not waited for."""
+
+    column: str
+    delay_ms: int
+    idle_ms: int
 
 
 def event_time(rows: DataFrame, column: str, *, delay: str | timedelta = "0 seconds") -> DataFrame:
@@ -31,22 +41,22 @@ def event_time(rows: DataFrame, column: str, *, delay: str | timedelta = "0 seco
             "HR-005", f"`event_time` cannot use its `delay`: {error}.", where=calling().at("delay"), found=delay,
             fix="write a number and a unit, such as `5 seconds`",
         ) from None  # fmt: skip
-    return mark(rows, column, delay_ms)
-
-
-def mark(rows: DataFrame, column: str, delay_ms: int) -> DataFrame:
-    """The same for a column and a delay that are known to be right."""
-    for name in (field.name for field in rows.schema.fields if _MARK in field.metadata and field.name != column):
-        rows = rows.withMetadata(name, {})
-    rows = rows.withMetadata(column, {_MARK: True, _DELAY: delay_ms})
+    rows = mark(rows, EventTime(column, delay_ms, DEFAULT_IDLE_MS))
     return rows.withWatermark(column, f"{delay_ms} milliseconds") if rows.isStreaming else rows
 
 
-def marked(schema: Any) -> tuple[str, int] | None:
-    """The event-time column of a schema and its delay in milliseconds, if one is marked."""
+def mark(rows: DataFrame, time: EventTime) -> DataFrame:
+    """The mark alone, for a column that is known to be right."""
+    for name in (field.name for field in rows.schema.fields if _MARK in field.metadata and field.name != time.column):
+        rows = rows.withMetadata(name, {})
+    return rows.withMetadata(time.column, {_MARK: True, _DELAY: time.delay_ms, _IDLE: time.idle_ms})
+
+
+def marked(schema: Any) -> EventTime | None:
+    """The event time of a schema, if a column is marked."""
     for field in schema.fields:
         if field.metadata.get(_MARK):
-            return field.name, int(field.metadata[_DELAY])
+            return EventTime(field.name, int(field.metadata[_DELAY]), int(field.metadata[_IDLE]))
     return None
 
 
@@ -64,7 +74,7 @@ def time_column(rows: DataFrame, at: str | None, operator: str) -> str:
             found=", ".join(rows.columns),
             fix=f'declare `event_time=` on the stream, or pass `at="column"` to `{operator}`',
         )
-    return found[0]
+    return found.column
 
 
 def require(rows: DataFrame, column: str, operator: str) -> None:

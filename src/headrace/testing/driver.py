@@ -36,6 +36,7 @@ from headrace.engine.mode import Mode
 from headrace.engine.progress import Progress
 from headrace.engine.run import Run
 from headrace.graph.graph import Graph
+from headrace.graph.node import Source
 from headrace.graph.plan import plan
 from headrace.kernel import bridge
 from headrace.log import topic
@@ -46,6 +47,7 @@ from headrace.log.producer import Producer
 from headrace.settings import Settings
 
 REST_S = 0.5
+_NEVER_MS = 10 * 365 * 86_400_000
 
 
 class Driver:
@@ -77,11 +79,8 @@ class Driver:
         self.resume()
         assert self._run is not None
         if self.mode is Mode.EXACT:
-            # Twice: the broker shows what was just written to other clients a moment later.
-            for _ in range(2):
-                self._run.finish_input()
-                self._run.check()
-                time.sleep(REST_S)
+            self._run.finish_input()
+            self._run.check()
         else:
             self._rest(time.monotonic() + seconds)
 
@@ -175,7 +174,12 @@ class Driver:
 
 
 def _isolated(graph: Graph, prefix: str) -> Graph:
-    nodes = tuple(dataclasses.replace(node, topic=f"{prefix}-{node.topic}") for node in graph.nodes)
+    nodes = tuple(
+        dataclasses.replace(node, topic=f"{prefix}-{node.topic}", idle_ms=_NEVER_MS)
+        if isinstance(node, Source)
+        else dataclasses.replace(node, topic=f"{prefix}-{node.topic}")
+        for node in graph.nodes
+    )
     return Graph(f"{graph.app}_{prefix}", nodes)
 
 

@@ -17,7 +17,7 @@ from headrace.app import App
 from headrace.graph.node import Source
 from headrace.kernel import bridge
 from headrace.log import codec
-from headrace.operators.event_time import mark
+from headrace.operators.event_time import EventTime, mark
 
 _RECORDS = (
     "value binary, key binary, partition int, offset bigint, timestamp timestamp,"
@@ -56,4 +56,5 @@ def _static(source: Source, events: Sequence[Mapping[str, Any] | bytes], spark: 
         future_ms=-1,
         kafka=None,
     )
-    return mark(rows, source.event_time, source.delay_ms) if source.event_time else rows
+    time = EventTime(source.event_time, source.delay_ms, source.idle_ms) if source.event_time else None
+    return mark(rows, time) if time else rows

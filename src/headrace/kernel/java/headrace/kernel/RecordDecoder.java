@@ -30,11 +30,13 @@ public final class RecordDecoder implements Serializable {
   private final int eventTime;
   private final long futureMicros;
   private final SideOutput side;
+  private final SourceClock clock;
   private transient Meter.Gauge gauge;
+  private transient SourceClock.Partition time;
   private transient int gaugePartition;
 
   private RecordDecoder(String query, String topic, String deadTopic, StructType schema, int eventTime, long futureMicros,
-      SideOutput side) {
+      SideOutput side, SourceClock clock) {
     this.query = query;
     this.topic = topic;
     this.deadTopic = deadTopic;
@@ -42,6 +44,7 @@ public final class RecordDecoder implements Serializable {
     this.eventTime = eventTime;
     this.futureMicros = futureMicros;
     this.side = side;
+    this.clock = clock;
   }
 
   /**
@@ -50,13 +53,15 @@ public final class RecordDecoder implements Serializable {
    * @param eventTime the column of the event time, or null; a record whose event time is more than futureMillis ahead of
    *     the record's own time is refused, because it would drag the watermark along (negative: no bound)
    * @param side null when there is nowhere to put what does not fit; then it is counted and left out
+   * @param clock what is told the event times, or null
    */
   public static Dataset<Row> rows(Dataset<Row> records, String query, String topic, String deadTopic, String ddl,
-      String eventTime, long futureMillis, SideOutput side) {
+      String eventTime, long futureMillis, SideOutput side, SourceClock clock) {
     StructType schema = StructType.fromDDL(ddl);
     int eventTimeField = eventTime == null ? -1 : schema.fieldIndex(eventTime);
     RecordDecoder decoder = new RecordDecoder(query, topic, deadTopic, schema, eventTimeField,
-        futureMillis < 0 ? -1 : futureMillis * 1000, side);
+        futureMillis < 0 ? -1 : futureMillis * 1000, side, clock);
+    if (clock != null) records.sparkSession().sparkContext().register(clock);
     Column row = Invocation.effect(decoder, "decode", schema, functions.col("value"), functions.col("key"),
         functions.col("partition"), functions.col("offset"), functions.col("timestamp"), functions.col("headers"));
     return records.select(row.as("__hr_row")).where(functions.col("__hr_row").isNotNull()).select("__hr_row.*");
@@ -67,6 +72,7 @@ public final class RecordDecoder implements Serializable {
     if (gauge == null || gaugePartition != partition) {
       gauge = Meter.gauge(query, topic, partition);
       gaugePartition = partition;
+      if (clock != null) time = clock.partition(partition);
     }
     gauge.add(Meter.ROWS);
     gauge.raise(Meter.OFFSET, offset + 1);
@@ -77,6 +83,7 @@ public final class RecordDecoder implements Serializable {
       long at = row.getLong(eventTime);
       if (futureMicros < 0 || at - timestamp <= futureMicros) {
         gauge.raise(Meter.EVENT_TIME, at);
+        if (clock != null) time.raise(at);
         return row;
       }
       StringBuilder text = new StringBuilder("the event time ");

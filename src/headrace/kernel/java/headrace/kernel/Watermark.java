@@ -1,0 +1,149 @@
+package headrace.kernel;
+
+import java.lang.reflect.Field;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
+import org.apache.spark.sql.execution.streaming.runtime.MultipleWatermarkPolicy;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
+import org.apache.spark.sql.execution.streaming.runtime.WatermarkPropagator;
+import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
+import org.apache.spark.sql.streaming.StreamingQuery;
+
+/**
+ * The watermark of a query: the slowest of its sources' clocks, each less its delay.
+ *
+ * <p>Spark asks its tracker for the watermark whenever it plans a batch, with data or without, and records the answer. This
+ * is that tracker with another answer: a {@link SourceClock} where the source has one, Spark's own reckoning elsewhere.
+ * Because a quiet source moves it too, a window closes without newer data. It takes the place of Spark's own when the tasks
+ * of the first batch are made ready, which is before any of them can have moved it.
+ */
+public final class Watermark extends WatermarkTracker {
+  private static final ConcurrentHashMap<UUID, Followed> FOLLOWED = new ConcurrentHashMap<>();
+
+  private record Followed(SourceClock clock, long delayMillis, SparkSession session) {}
+
+  private final WatermarkTracker spark;
+  private final WatermarkPropagator operators;
+  private final Map<UUID, Followed> followed;
+  private final int others;
+  private long reached;
+
+  private Watermark(WatermarkTracker spark, WatermarkPropagator operators, LogicalPlan plan, Map<UUID, Followed> followed,
+      int others) {
+    super(MultipleWatermarkPolicy.apply("min"), plan);
+    this.spark = spark;
+    this.operators = operators;
+    this.followed = followed;
+    this.others = others;
+    this.reached = spark.currentWatermark();
+  }
+
+  /** Rows whose watermark stays `delayMillis` behind the clock; `column` is their event time. */
+  public static Dataset<Row> follow(Dataset<Row> rows, String column, long delayMillis, SourceClock clock) {
+    Dataset<Row> marked = rows.withWatermark(column, delayMillis + " milliseconds");
+    LogicalPlan plan = ((org.apache.spark.sql.classic.Dataset<Row>) marked).logicalPlan();
+    FOLLOWED.put(((EventTimeWatermark) plan).nodeId(), new Followed(clock, delayMillis, rows.sparkSession()));
+    return marked;
+  }
+
+  /** Takes all sources of a query for quiet until they speak, so that its watermark comes to their newest event. */
+  public static void hush(String query) {
+    FOLLOWED.values().stream().filter(one -> one.clock.query().equals(query)).forEach(one -> one.clock.hush());
+  }
+
+  /** Forgets the clocks of a query, before it is planned anew. */
+  public static void forget(String query) {
+    FOLLOWED.values().removeIf(one -> one.clock.query().equals(query));
+  }
+
+  /** Makes the running query of the clock follow it, if it does not yet. */
+  static void take(SourceClock clock) {
+    for (Followed one : FOLLOWED.values()) {
+      if (one.clock != clock) continue;
+      for (StreamingQuery query : one.session.streams().active()) {
+        if (clock.query().equals(query.name())) take(((StreamingQueryWrapper) query).streamingQuery());
+      }
+    }
+  }
+
+  private static void take(StreamExecution query) {
+    try {
+      Field field = field("watermarkTracker");
+      WatermarkTracker known = (WatermarkTracker) field.get(query);
+      if (known == null || known instanceof Watermark) return;
+      HashMap<UUID, Followed> followed = new HashMap<>();
+      int[] others = {0};
+      query.logicalPlan().foreach(node -> {
+        if (node instanceof EventTimeWatermark watermark) {
+          Followed one = FOLLOWED.get(watermark.nodeId());
+          if (one != null) followed.put(watermark.nodeId(), one);
+          else others[0]++;
+        }
+        return null;
+      });
+      WatermarkPropagator operators = (WatermarkPropagator) field("watermarkPropagator").get(query);
+      field.set(query, new Watermark(known, operators, query.logicalPlan(), followed, others[0]));
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException("this version of Spark keeps its watermark elsewhere", e);
+    }
+  }
+
+  private static Field field(String name) throws NoSuchFieldException {
+    Field field = MicroBatchExecution.class.getDeclaredField(name);
+    field.setAccessible(true);
+    return field;
+  }
+
+  @Override
+  public synchronized void setWatermark(long millis) {
+    reached = millis;
+    spark.setWatermark(millis);
+  }
+
+  @Override
+  public synchronized void updateWatermark(SparkPlan executed) {
+    spark.updateWatermark(executed);
+  }
+
+  @Override
+  public synchronized long currentWatermark() {
+    long now = System.currentTimeMillis(), slowest = others > 0 ? slowestOther() : Long.MAX_VALUE;
+    for (Followed one : followed.values()) {
+      long time = one.clock.time(now);
+      slowest = Math.min(slowest, time == SourceClock.UNKNOWN ? 0 : Math.floorDiv(time, 1000L) - one.delayMillis);
+    }
+    if (slowest > reached) {
+      reached = slowest;
+      // Spark has reckoned the next batch with the old one already, and does it again when it finds nothing.
+      operators.purge(Long.MAX_VALUE);
+    }
+    return reached;
+  }
+
+  /** Of the sources without a clock, as Spark has it. */
+  private long slowestOther() {
+    long[] slowest = {Long.MAX_VALUE};
+    spark.watermarkMap().foreach(entry -> {
+      if (!followed.containsKey(entry._1())) {
+        slowest[0] = Math.min(slowest[0], entry._2().isEmpty() ? 0 : (Long) entry._2().get());
+      }
+      return null;
+    });
+    return slowest[0];
+  }
+
+  @Override
+  public scala.collection.immutable.Map<UUID, scala.Option<Object>> watermarkMap() {
+    return spark.watermarkMap();
+  }
+}
