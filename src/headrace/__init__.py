@@ -6,7 +6,56 @@ from headrace.log.connection import Connection
 from headrace.log.consumer import Consumer
 from headrace.log.producer import Producer
 from headrace.log.queue import Queue
+from headrace.operators.aggregate import (
+    approx_distinct,
+    approx_quantile,
+    approx_top_k,
+    avg,
+    collect,
+    count,
+    count_distinct,
+    count_min,
+    first,
+    last,
+    max,  # noqa: A004
+    max_by,
+    min,  # noqa: A004
+    min_by,
+    sum,  # noqa: A004
+)
 from headrace.operators.dedupe import dedupe
 from headrace.operators.event_time import event_time
+from headrace.operators.sliding import sliding
+from headrace.operators.window import global_, hopping, session, tumbling, window
 
-__all__ = ["App", "Connection", "Consumer", "Producer", "Queue", "dedupe", "event_time", "postgres"]
+__all__ = [
+    "App",
+    "Connection",
+    "Consumer",
+    "Producer",
+    "Queue",
+    "approx_distinct",
+    "approx_quantile",
+    "approx_top_k",
+    "avg",
+    "collect",
+    "count",
+    "count_distinct",
+    "count_min",
+    "dedupe",
+    "event_time",
+    "first",
+    "global_",
+    "hopping",
+    "last",
+    "max",
+    "max_by",
+    "min",
+    "min_by",
+    "postgres",
+    "session",
+    "sliding",
+    "sum",
+    "tumbling",
+    "window",
+]

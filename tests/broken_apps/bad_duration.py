@@ -6,5 +6,6 @@ app.stream(
     schema="id string, at timestamp",
     event_time="at",
     delay="5 secnds",
+    idle="0 seconds",
     retention=7,
 )

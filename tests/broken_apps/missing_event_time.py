@@ -5,4 +5,5 @@ clicks = app.stream(
     "clicks",
     schema="id string, at timestamp",
     delay="5 seconds",
+    idle="1 minute",
 )

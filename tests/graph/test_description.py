@@ -17,7 +17,7 @@ app = App("payments")
 app.stream(
     "transactions",
     schema="id string, card string, amount double, at timestamp",
-    event_time="at", delay="5 seconds", id="id", retention="7 days", partitions=1)
+    event_time="at", delay="5 seconds", future="1 hour", id="id", retention="7 days", partitions=1)
 app.table("cards", postgres("public.cards"), key="card")
 
 @app.stream
@@ -47,7 +47,7 @@ app payments
 inputs
   transactions  stream                         topic transactions (1 partition, kept 7d)  app.py:5
       id string NOT NULL, card string, amount double, at timestamp NOT NULL
-      event time at, delay 5s
+      event time at, delay 5s, idle 30s, future 1h
       id id
   cards         table                          topic cards (2 partitions)                 app.py:9
       captured from postgres public.cards
@@ -94,6 +94,8 @@ def test_json(graph: Graph):
         "schema": "id string NOT NULL, card string, amount double, at timestamp NOT NULL",
         "event_time": "at",
         "delay_ms": 5000,
+        "idle_ms": 30_000,
+        "future_ms": 3_600_000,
         "id": "id",
         "captured_from": None,
     }

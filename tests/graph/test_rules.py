@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headrace.app import App
@@ -94,12 +96,24 @@ def test_dead_letters_may_not_fall_into_an_earlier_topic():
     )
 
 
-def test_a_delay_needs_an_event_time(app: App):
-    app.stream("orders", schema="id string, at timestamp, sent timestamp", delay="1 minute")
-    app.stream("payments", schema="id string", delay="1 minute")
-    first, second = rules.event_time_for_delay(Graph.of(app))
+@pytest.mark.parametrize("option", ["delay", "idle", "future"])
+def test_what_is_said_about_the_watermark_needs_an_event_time(app: App, option: str):
+    given: dict[str, Any] = {option: "1 minute"}
+    app.stream("orders", schema="id string, at timestamp, sent timestamp", **given)
+    app.stream("payments", schema="id string", **given)
+    app.stream("timed", schema="id string, at timestamp", event_time="at", **given)
+    first, second = rules.event_time_for_watermark(Graph.of(app))
+    assert first.found == f"{option} 1m and no event_time"
     assert first.fix == 'add `event_time="at"`'
     assert "add a timestamp column" in second.fix
+    assert second.fix.endswith(f"or leave `{option}` out")
+
+
+def test_all_that_needs_an_event_time_is_named_together(app: App):
+    app.stream("orders", schema="id string", delay="1 minute", idle="10 seconds", future="0 seconds")
+    (error,) = rules.event_time_for_watermark(Graph.of(app))
+    assert "`delay`, `idle` and `future`" in error.what
+    assert error.found == "delay 1m, idle 10s, future 0s and no event_time"
 
 
 def test_tables_and_views_need_a_key(app: App):

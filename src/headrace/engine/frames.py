@@ -40,7 +40,8 @@ class Frames:
 
     def result(self, query: Query) -> tuple[DataFrame, bridge.Build]:
         """The rows of a query, and the operators that it has."""
-        build = bridge.Build(query.name, names.late_topic(query.node.topic), self.connection.spark())
+        late_topic = names.late_topic(query.node.topic)
+        build = bridge.Build(query.name, late_topic, self.connection.spark(), live=self.mode is Mode.LIVE)
         with bridge.building(build):
             rows = self._call(query, query.node)
         self.schemas[query.name] = rows.schema

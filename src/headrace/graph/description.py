@@ -86,6 +86,8 @@ def _as_json(graph: Graph, node: Node) -> dict[str, Any]:
         "schema": node.schema.ddl if node.schema else None,
         "event_time": node.event_time,
         "delay_ms": node.delay_ms,
+        "idle_ms": node.idle_ms,
+        "future_ms": node.future_ms,
         "id": node.id,
         "captured_from": f"postgres {node.connector.table}" if node.connector else None,
     }
@@ -110,7 +112,9 @@ def _details(node: Node) -> list[str]:
         if node.schema:
             details.append(node.schema.ddl)
         if node.event_time:
-            details.append(f"event time {node.event_time}, delay {duration.describe(node.delay_ms)}")
+            bounds = {"delay": node.delay_ms, "idle": node.idle_ms, "future": node.future_ms}
+            described = [f"{option} {duration.describe(bound)}" for option, bound in bounds.items()]
+            details.append(", ".join([f"event time {node.event_time}", *described]))
         if node.id:
             details.append(f"id {node.id}")
     if node.key:

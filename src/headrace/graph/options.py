@@ -156,9 +156,10 @@ def key(element: Element, given: object, schema: Schema | None) -> tuple[str, ..
 
 
 def milliseconds(element: Element, option: str, given: object, *, least: int = 0, default: int | None = None) -> int:
-    """A duration; the default when none is given, and `least` when it cannot be read."""
+    """A duration; the default, or else `least`, when none is given or it cannot be read."""
     if given is None and default is not None:
         return default
+    harmless, example = (least, "7 days" if least else "5 seconds") if default is None else (default, "30 seconds")
     read, reason = least, ""
     if not isinstance(given, str | timedelta):
         reason = f"`{given!r}` has no unit"
@@ -175,11 +176,10 @@ def milliseconds(element: Element, option: str, given: object, *, least: int = 0
         "HR-005",
         f"`{option}` of {element.label} cannot be used: {reason}.",
         found=f"{option}={_text(given)}",
-        fix=f"write a number and a unit, such as {_example(option, '7 days' if least else '5 seconds')} "
-        f"or {_example(option, '1h 30m')}",
+        fix=f"write a number and a unit, such as {_example(option, example)} or {_example(option, '1h 30m')}",
         option=option,
     )
-    return least
+    return harmless
 
 
 def retention(element: Element, given: object) -> int | None:

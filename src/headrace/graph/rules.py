@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from headrace import duration, names
 from headrace.errors import DeclarationError, DeclarationErrors
 from headrace.graph.graph import Graph
-from headrace.graph.node import Node, Source
+from headrace.graph.node import DEFAULT_FUTURE_MS, DEFAULT_IDLE_MS, Node, Source
 
 Rule = Callable[[Graph], Iterator[DeclarationError]]
 
@@ -98,19 +98,24 @@ def unique_topic(graph: Graph) -> Iterator[DeclarationError]:
         )
 
 
-def event_time_for_delay(graph: Graph) -> Iterator[DeclarationError]:
-    """A delay says how late events may be, which means nothing without an event time."""
+def event_time_for_watermark(graph: Graph) -> Iterator[DeclarationError]:
+    """What is said about the watermark (`delay`, `idle`, `future`) means nothing without an event time."""
     for node in graph.sources:
-        if node.delay_ms and node.event_time is None:
+        bounds = {"delay": (node.delay_ms, 0), "idle": (node.idle_ms, DEFAULT_IDLE_MS)}
+        bounds["future"] = (node.future_ms, DEFAULT_FUTURE_MS)
+        given = {option: bound for option, (bound, default) in bounds.items() if bound != default}
+        if given and node.event_time is None:
             columns = [field.name for field in node.schema.fields if field.type == "timestamp"] if node.schema else []
+            options = _listed(given)
             yield DeclarationError(
                 "HR-018",
-                f"Stream `{node.name}` waits for late events, but does not say which column is their time.",
+                f"Stream `{node.name}` has {options}, but does not say which column is the time of an event.",
                 where=node.where,
-                found=f"a delay of {duration.describe(node.delay_ms)} and no event_time",
+                found=", ".join(f"{option} {duration.describe(bound)}" for option, bound in given.items())
+                + " and no event_time",
                 fix=f"add `event_time={_text(columns[0])}`"
                 if columns
-                else "add a timestamp column to the schema and name it: `event_time=…`; or leave the delay out",
+                else f"add a timestamp column to the schema and name it: `event_time=…`; or leave {options} out",
             )
 
 
@@ -127,7 +132,7 @@ def key_for_table(graph: Graph) -> Iterator[DeclarationError]:
             )
 
 
-RULES: tuple[Rule, ...] = (unique_name, known_input, no_cycle, unique_topic, event_time_for_delay, key_for_table)
+RULES: tuple[Rule, ...] = (unique_name, known_input, no_cycle, unique_topic, event_time_for_watermark, key_for_table)
 
 
 def validate(graph: Graph, earlier: Iterable[DeclarationError] = ()) -> None:

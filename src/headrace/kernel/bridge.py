@@ -7,6 +7,7 @@ apps and topics, can still send late rows to the right place.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,6 +30,7 @@ class Build:
     query: str
     late_topic: str
     kafka: Mapping[str, str]
+    live: bool = False
     operators: list[str] = field(default_factory=list)
 
     def operator(self, kind: str, state: str) -> str:
@@ -116,6 +118,28 @@ def dedupe(rows: DataFrame, by: Sequence[str], at: str, within_ms: int) -> DataF
     key = ", ".join(f"{name} {rows.schema[name].dataType.simpleString()}" for name in by)
     late = _late_rows(spark, "dedupe", f"by {key}")
     return DataFrame(_kernel(spark).Dedupe.dedupe(rows._jdf, _strings(spark, by), at, within_ms, late), spark)
+
+
+def sharded(rows: DataFrame, spec: Mapping[str, Any]) -> DataFrame:
+    """The streaming plan of an operator that the kernel runs in shards; the spec says which and how."""
+    spark = rows.sparkSession
+    build = _BUILD.get()
+    shards = spark.conf.get("spark.sql.shuffle.partitions")
+    keys = ", ".join(f"{name} {rows.schema[name].dataType.simpleString()}" for name in spec["by"])
+    aggregates = ", ".join(f"{one['name']} {one['kind']} {one['type']}" for one in spec["aggregates"])
+    layout = {name: spec[name] for name in ("size_ms", "every_ms", "offset_ms", "gap_ms", "timezone") if spec.get(name)}
+    late = _late_rows(spark, spec["operator"], f"{spec['kind']} {layout} by {keys} of {aggregates} in {shards} shards")
+    time = rows.schema[spec["time"]].metadata
+    frame = _kernel(spark).Operator.rows(
+        rows._jdf,
+        json.dumps(spec),
+        build.query if build else "unnamed",
+        build is not None and build.live,
+        int(time.get("headrace.delay_ms", 0)),
+        int(time.get("headrace.idle_ms", 0)),
+        late,
+    )
+    return DataFrame(frame, spark)
 
 
 def gauges(spark: SparkSession) -> list[Gauge]:

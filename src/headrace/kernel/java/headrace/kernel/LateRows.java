@@ -4,6 +4,7 @@ import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.kafka.common.header.Header;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
 
 /** Where an operator puts rows that came too late for it: the late topic, as JSON, with the watermark they missed. */
@@ -24,12 +25,22 @@ public final class LateRows implements Serializable {
     this.side = side;
   }
 
+  /** The operator's, with its query. */
+  String name() {
+    return query + '\t' + operator;
+  }
+
   Meter.Gauge gauge(int partition) {
     return Meter.gauge(query, operator, partition);
   }
 
   /** A row that is late, or has no event time at all (`at` null). */
   void send(byte[] packed, StructType schema, Long at, long watermarkMicros, Meter.Gauge gauge) {
+    send(PackedRow.read(packed, schema.size()), schema, at, watermarkMicros, gauge);
+  }
+
+  /** The same for a row whose first columns are those of the schema. */
+  void send(InternalRow row, StructType schema, Long at, long watermarkMicros, Meter.Gauge gauge) {
     gauge.add(Meter.LATE);
     if (side == null) return;
     StringBuilder watermark = new StringBuilder();
@@ -40,6 +51,6 @@ public final class LateRows implements Serializable {
     headers.add(SideOutput.header("headrace.watermark", watermark));
     headers.add(SideOutput.header("headrace.reason", at == null ? "no event time" : "late"));
     if (encoder == null) encoder = new JsonEncoder(schema);
-    side.send(topic, null, encoder.encode(PackedRow.read(packed, schema.size())), headers);
+    side.send(topic, null, encoder.encode(row), headers);
   }
 }

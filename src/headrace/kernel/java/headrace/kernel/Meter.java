@@ -40,7 +40,11 @@ public final class Meter {
     }
 
     void add(int slot) {
-      values.lazySet(slot, values.getPlain(slot) + 1);
+      add(slot, 1);
+    }
+
+    void add(int slot, long count) {
+      values.lazySet(slot, values.getPlain(slot) + count);
     }
 
     void raise(int slot, long value) {
@@ -71,6 +75,7 @@ public final class Meter {
 
   /** Forgets a query, before it is started anew. */
   public static void forget(String query) {
+    ShardStore.forget(query);
     GAUGES.keySet().removeIf(key -> key.startsWith(query + '\t'));
     EXECUTORS.replaceAll((executor, gauges) -> {
       HashMap<String, long[]> kept = new HashMap<>(gauges);

@@ -1,0 +1,61 @@
+package headrace.kernel;
+
+import java.util.Arrays;
+
+/** Bytes that grow while they are written; read back with a ByteBuffer. */
+final class ByteSink {
+  private byte[] bytes;
+  private int size;
+
+  ByteSink(int capacity) {
+    bytes = new byte[Math.max(16, capacity)];
+  }
+
+  int size() {
+    return size;
+  }
+
+  void reset() {
+    size = 0;
+  }
+
+  private void room(int more) {
+    if (size + more > bytes.length) bytes = Arrays.copyOf(bytes, Math.max(size + more, bytes.length * 2));
+  }
+
+  ByteSink put(int value) {
+    room(1);
+    bytes[size++] = (byte) value;
+    return this;
+  }
+
+  ByteSink putInt(int value) {
+    room(4);
+    for (int shift = 24; shift >= 0; shift -= 8) bytes[size++] = (byte) (value >>> shift);
+    return this;
+  }
+
+  ByteSink putLong(long value) {
+    return putInt((int) (value >>> 32)).putInt((int) value);
+  }
+
+  ByteSink put(byte[] from) {
+    return put(from, 0, from.length);
+  }
+
+  ByteSink put(byte[] from, int start, int length) {
+    room(length);
+    System.arraycopy(from, start, bytes, size, length);
+    size += length;
+    return this;
+  }
+
+  /** The length, then the bytes. */
+  ByteSink putSized(byte[] from) {
+    return putInt(from.length).put(from);
+  }
+
+  byte[] bytes() {
+    return Arrays.copyOf(bytes, size);
+  }
+}

@@ -1,0 +1,31 @@
+package headrace.kernel;
+
+import java.util.Arrays;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.hash.Murmur3_x86_32;
+
+/** The key of a group: the bytes of its row. */
+final class Key {
+  final byte[] bytes;
+  final int hash;
+
+  Key(byte[] bytes) {
+    this.bytes = bytes;
+    this.hash = hash(bytes);
+  }
+
+  /** Part of the layout of the state: it says in which shard and bucket a key is. */
+  static int hash(byte[] bytes) {
+    return Murmur3_x86_32.hashUnsafeBytes2(bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length, 0x68616365);
+  }
+
+  @Override
+  public int hashCode() {
+    return hash;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof Key key && key.hash == hash && Arrays.equals(key.bytes, bytes);
+  }
+}

@@ -1,0 +1,71 @@
+package headrace.kernel;
+
+import java.io.Serializable;
+import java.nio.ByteBuffer;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
+
+/**
+ * What goes from the tasks that read to a shard, as bytes: a kind, the shard, and then
+ *
+ * <ul>
+ * <li>{@link #ROW}: the clock of the sender, the event time, the key, the row;
+ * <li>{@link #PARTIAL}: a pane, a key, how many rows of both there were, what the aggregates have gathered of them;
+ * <li>{@link #SESSION}: a key, what was gathered of rows that belong together;
+ * <li>{@link #CLOCK}: the clock of the sender.
+ * </ul>
+ *
+ * The clock of a sender is its number, how many senders there are, and its watermark; it is meant for live mode.
+ */
+final class Message {
+  static final byte ROW = 0;
+  static final byte PARTIAL = 1;
+  static final byte CLOCK = 2;
+  static final byte SESSION = 3;
+  static final int HEAD = 1 + Integer.BYTES;
+  static final long NO_TIME = Long.MIN_VALUE;
+
+  private Message() {}
+
+  /** Reads the shard out of a message. */
+  public static final class Shard implements Serializable {
+    private static final long serialVersionUID = 1L;
+
+    /** Called by Spark. */
+    public int of(byte[] message) {
+      return ByteBuffer.wrap(message).getInt(1);
+    }
+  }
+
+  /** A row with its time and key in front: time, length of the key, key, row. */
+  public static final class Wrap implements Serializable {
+    private static final long serialVersionUID = 1L;
+    private final StructType rows;
+    private final StructType key;
+    private transient UnsafeProjection packRow;
+    private transient UnsafeProjection packKey;
+
+    Wrap(StructType rows, StructType key) {
+      this.rows = rows;
+      this.key = key;
+    }
+
+    /** Called by Spark. */
+    public byte[] wrap(InternalRow row, InternalRow keys, Long at) {
+      if (packRow == null) {
+        packRow = UnsafeProjection.create(rows);
+        packKey = UnsafeProjection.create(key);
+      }
+      UnsafeRow packed = packRow.apply(row), name = packKey.apply(keys);
+      int rowSize = packed.getSizeInBytes(), keySize = name.getSizeInBytes();
+      byte[] out = new byte[12 + keySize + rowSize];
+      ByteBuffer.wrap(out).putLong(at == null ? NO_TIME : at).putInt(keySize);
+      name.writeToMemory(out, Platform.BYTE_ARRAY_OFFSET + 12);
+      packed.writeToMemory(out, Platform.BYTE_ARRAY_OFFSET + 12 + keySize);
+      return out;
+    }
+  }
+}

@@ -1,0 +1,130 @@
+package headrace.kernel;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.Serializable;
+import java.util.Arrays;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.streaming.TimeMode;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.hash.Murmur3_x86_32;
+
+/**
+ * What a sharded operator is made of: the spec that Python wrote, the rows it reads and those it gives.
+ *
+ * <p>The plan of such an operator: each row becomes a {@link Message} to the shard of its key ({@link ShardInput}), a shard's
+ * messages come together in one task, and a {@link ShardProcessor} there has the state of the whole shard in its hands. There
+ * are as many shards as shuffle partitions, and their numbers are chosen so that Spark gives each task exactly one.
+ */
+public final class Operator implements Serializable {
+  private static final long serialVersionUID = 1L;
+  private static final StructType SHARD = new StructType().add("shard", DataTypes.IntegerType, false);
+  private static final StructType OUTPUT = new StructType().add(PackedRow.COLUMN, DataTypes.BinaryType);
+  private static final int SPARK_SEED = 42;
+
+  final String kind;
+  final boolean live;
+  final long delay;
+  final long idleMillis;
+  final LateRows late;
+  final boolean lateDropped;
+  /** The columns of the user, which come first in the rows. */
+  final StructType input;
+  /** All columns of the rows: the user's and the inputs of the aggregates. */
+  final StructType rows;
+  final StructType key;
+  final StructType output;
+  final Aggregates aggregates;
+  final boolean early;
+  final boolean changes;
+  final long lateness;
+  final int[] shards;
+  private final String spec;
+  private transient JsonNode parsed;
+
+  private Operator(String text, StructType rows, boolean live, int partitions, long delay, long idleMillis, LateRows late) {
+    this.spec = text;
+    JsonNode spec = spec();
+    this.kind = spec.get("kind").asText();
+    this.live = live;
+    this.delay = delay;
+    this.idleMillis = idleMillis;
+    this.late = late;
+    this.lateDropped = spec.path("late").asText("keep").equals("drop");
+    this.rows = rows;
+    this.input = new StructType(Arrays.copyOf(rows.fields(), spec.get("columns").size()));
+    StructType key = new StructType();
+    for (JsonNode name : spec.get("by")) {
+      StructField field = rows.apply(name.asText());
+      key = key.add(field.name(), field.dataType(), true);
+    }
+    this.key = key;
+    this.output = StructType.fromDDL(spec.get("output").asText());
+    this.aggregates = new Aggregates(spec.get("aggregates"), input.size());
+    this.early = spec.path("emit").asText("final").equals("early");
+    this.changes = spec.path("changes").asBoolean();
+    this.lateness = spec.path("lateness_ms").asLong() * 1000;
+    this.shards = shards(partitions);
+  }
+
+  JsonNode spec() {
+    if (parsed == null) {
+      try {
+        parsed = new ObjectMapper().readTree(spec);
+      } catch (JsonProcessingException e) {
+        throw new IllegalArgumentException(e);
+      }
+    }
+    return parsed;
+  }
+
+  /** The rows of the operator that the spec describes; `in` has the user's columns and then the inputs of the aggregates. */
+  public static Dataset<Row> rows(Dataset<Row> in, String spec, String query, boolean live, long delayMillis, long idleMillis,
+      LateRows late) {
+    int partitions = Integer.parseInt(in.sparkSession().conf().get("spark.sql.shuffle.partitions"));
+    Operator operator = new Operator(spec, in.schema(), live, partitions, delayMillis * 1000, idleMillis, late);
+    Column time = functions.unix_micros(PackedRow.column(operator.spec().get("time").asText()));
+    Column all = struct(in.schema());
+    Column key = operator.key.isEmpty() ? functions.struct(functions.lit(null).cast("int")) : struct(operator.key);
+    Dataset<byte[]> messages = in
+        .select(Invocation.effect(new Message.Wrap(operator.rows, operator.key), "wrap", DataTypes.BinaryType, all, key, time))
+        .as(Encoders.BINARY())
+        .mapPartitions(new ShardInput(operator, new BatchWatermark(query, in.sparkSession())), Encoders.BINARY());
+    Dataset<Row> routed = messages.toDF("message")
+        .select(Invocation.of(new Message.Shard(), "of", DataTypes.IntegerType, functions.col("message")).as("shard"),
+            functions.col("message"));
+    Dataset<Row> out = routed.groupBy(functions.col("shard")).as(Encoders.row(SHARD), Encoders.row(routed.schema()))
+        .transformWithState(ShardProcessor.of(operator), TimeMode.EventTime(), OutputMode.Update(), Encoders.row(OUTPUT));
+    return PackedRow.unpack(out, operator.output);
+  }
+
+  private static Column struct(StructType of) {
+    return functions.struct(Arrays.stream(of.fieldNames()).map(PackedRow::column).toArray(Column[]::new));
+  }
+
+  /** Numbers of which Spark's hash partitioning gives one to each partition. */
+  private static int[] shards(int partitions) {
+    int[] shards = new int[partitions];
+    boolean[] found = new boolean[partitions];
+    for (int number = 0, left = partitions; left > 0; number++) {
+      int partition = Math.floorMod(Murmur3_x86_32.hashInt(number, SPARK_SEED), partitions);
+      if (found[partition]) continue;
+      found[partition] = true;
+      shards[partition] = number;
+      left--;
+    }
+    return shards;
+  }
+
+  int shard(int hash) {
+    return shards[(hash & Integer.MAX_VALUE) % shards.length];
+  }
+}

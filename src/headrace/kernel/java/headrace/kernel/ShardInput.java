@@ -1,0 +1,261 @@
+package headrace.kernel;
+
+import java.nio.ByteBuffer;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.NoSuchElementException;
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.function.MapPartitionsFunction;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.unsafe.Platform;
+
+/**
+ * Makes messages of the wrapped rows that a task reads.
+ *
+ * <p>In exact mode rows for a window are gathered here, by pane and key, and sent as one {@link Message#PARTIAL}; only a row
+ * that may be late goes by itself, because it may have to be kept aside whole. In live mode every row goes at once, with the
+ * watermark of this task, which all shards are told now and then.
+ */
+final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
+  private static final long serialVersionUID = 1L;
+  private static final int MOST_GROUPS = 200_000;
+  private static final long CLOCK_NANOS = 10_000_000;
+
+  private final Operator operator;
+  private final BatchWatermark watermark;
+  private final boolean gathers;
+  private final long gap;
+  private final Windowing windowing;
+
+  ShardInput(Operator operator, BatchWatermark watermark) {
+    this.operator = operator;
+    this.watermark = watermark;
+    this.gathers = !operator.live && ShardProcessor.gathers(operator);
+    this.gap = operator.spec().path("gap_ms").asLong() * 1000;
+    this.windowing = gathers && !isSession() ? Windowing.of(operator.spec()) : null;
+  }
+
+  @Override
+  public Iterator<byte[]> call(Iterator<byte[]> rows) {
+    return !gathers ? new Sent(rows) : isSession() ? new GatheredSessions(rows) : new GatheredPanes(rows);
+  }
+
+  private boolean isSession() {
+    return operator.kind.equals("session");
+  }
+
+  private static int keySize(byte[] wrapped) {
+    return ByteBuffer.wrap(wrapped).getInt(8);
+  }
+
+  private byte[] message(byte[] wrapped, int sender, int senders, long clock) {
+    int keySize = keySize(wrapped);
+    int shard = operator.shard(Key.hash(Arrays.copyOfRange(wrapped, 12, 12 + keySize)));
+    byte[] out = new byte[Message.HEAD + 16 + wrapped.length];
+    ByteBuffer.wrap(out).put(Message.ROW).putInt(shard).putInt(sender).putInt(senders).putLong(clock).put(wrapped);
+    return out;
+  }
+
+  /** Each row by itself. */
+  private final class Sent implements Iterator<byte[]> {
+    private final Iterator<byte[]> rows;
+    private final ArrayDeque<byte[]> clocks = new ArrayDeque<>();
+    private final int sender = TaskContext.getPartitionId();
+    private final int senders = TaskContext.get().numPartitions();
+    private long newest = Long.MIN_VALUE;
+    private long told = Long.MIN_VALUE;
+    private long toldAt;
+
+    Sent(Iterator<byte[]> rows) {
+      this.rows = rows;
+    }
+
+    @Override
+    public boolean hasNext() {
+      return !clocks.isEmpty() || rows.hasNext();
+    }
+
+    @Override
+    public byte[] next() {
+      if (!clocks.isEmpty()) return clocks.poll();
+      byte[] wrapped = rows.next();
+      long at = ByteBuffer.wrap(wrapped).getLong(0);
+      if (at > newest) newest = at;
+      long clock = newest == Long.MIN_VALUE ? newest : newest - operator.delay;
+      if (operator.live && clock > told && System.nanoTime() - toldAt > CLOCK_NANOS) tell(clock);
+      return message(wrapped, sender, senders, clock);
+    }
+
+    private void tell(long clock) {
+      told = clock;
+      toldAt = System.nanoTime();
+      for (int shard : operator.shards) {
+        clocks.add(new ByteSink(32).put(Message.CLOCK).putInt(shard).putInt(sender).putInt(senders).putLong(clock).bytes());
+      }
+    }
+  }
+
+  /** Rows gathered in groups; a row that may be late stays alone. */
+  private abstract class Gathered<G> implements Iterator<byte[]> {
+    private final Iterator<byte[]> rows;
+    private final UnsafeRow row = new UnsafeRow(operator.rows.size());
+    private Iterator<G> ready;
+    private byte[] alone;
+
+    Gathered(Iterator<byte[]> rows) {
+      this.rows = rows;
+    }
+
+    abstract int size();
+
+    /** Gives the groups and begins anew. */
+    abstract Iterator<G> empty();
+
+    abstract boolean isLate(long at);
+
+    abstract void gather(long at, Key key, UnsafeRow row);
+
+    abstract byte[] message(G group);
+
+    @Override
+    public boolean hasNext() {
+      while (alone == null) {
+        if (ready != null && ready.hasNext()) return true;
+        while (alone == null && size() < MOST_GROUPS && rows.hasNext()) gather(rows.next());
+        if (alone == null) {
+          if (size() == 0) return false;
+          ready = empty();
+        }
+      }
+      return true;
+    }
+
+    private void gather(byte[] wrapped) {
+      long at = ByteBuffer.wrap(wrapped).getLong(0);
+      if (at == Message.NO_TIME || isLate(at)) {
+        alone = ShardInput.this.message(wrapped, 0, 0, Long.MIN_VALUE);
+        return;
+      }
+      int keySize = keySize(wrapped);
+      row.pointTo(wrapped, Platform.BYTE_ARRAY_OFFSET + 12 + keySize, wrapped.length - 12 - keySize);
+      gather(at, new Key(Arrays.copyOfRange(wrapped, 12, 12 + keySize)), row);
+    }
+
+    @Override
+    public byte[] next() {
+      if (!hasNext()) throw new NoSuchElementException();
+      if (alone == null) return message(ready.next());
+      byte[] message = alone;
+      alone = null;
+      return message;
+    }
+  }
+
+  private record PaneKey(long pane, Key key) {}
+
+  private static final class Pane {
+    final PaneKey of;
+    final Accumulator values;
+    int rows;
+
+    Pane(PaneKey of, Accumulator values) {
+      this.of = of;
+      this.values = values;
+    }
+  }
+
+  private final class GatheredPanes extends Gathered<Pane> {
+    private HashMap<PaneKey, Pane> panes = new HashMap<>();
+
+    GatheredPanes(Iterator<byte[]> rows) {
+      super(rows);
+    }
+
+    @Override
+    int size() {
+      return panes.size();
+    }
+
+    @Override
+    Iterator<Pane> empty() {
+      Iterator<Pane> full = panes.values().iterator();
+      panes = new HashMap<>();
+      return full;
+    }
+
+    @Override
+    boolean isLate(long at) {
+      return windowing.ends() && windowing.lastEnd(windowing.pane(at)) + operator.lateness <= watermark.micros();
+    }
+
+    @Override
+    void gather(long at, Key key, UnsafeRow row) {
+      PaneKey of = new PaneKey(windowing.pane(at), key);
+      Pane pane = panes.get(of);
+      if (pane == null) panes.put(of, pane = new Pane(of, operator.aggregates.empty()));
+      operator.aggregates.add(pane.values, row, at);
+      pane.rows++;
+    }
+
+    @Override
+    byte[] message(Pane pane) {
+      Key key = pane.of.key;
+      ByteSink out = new ByteSink(64 + key.bytes.length);
+      out.put(Message.PARTIAL).putInt(operator.shard(key.hash)).putLong(pane.of.pane).putSized(key.bytes).putInt(pane.rows);
+      operator.aggregates.write(pane.values, out);
+      return out.bytes();
+    }
+  }
+
+  private final class GatheredSessions extends Gathered<Map.Entry<Key, ArrayList<Session>>> {
+    private HashMap<Key, ArrayList<Session>> sessions = new HashMap<>();
+
+    GatheredSessions(Iterator<byte[]> rows) {
+      super(rows);
+    }
+
+    @Override
+    int size() {
+      return sessions.size();
+    }
+
+    @Override
+    Iterator<Map.Entry<Key, ArrayList<Session>>> empty() {
+      Iterator<Map.Entry<Key, ArrayList<Session>>> full = sessions.entrySet().iterator();
+      sessions = new HashMap<>();
+      return full;
+    }
+
+    @Override
+    boolean isLate(long at) {
+      return at + gap + 1 + operator.lateness <= watermark.micros();
+    }
+
+    @Override
+    void gather(long at, Key key, UnsafeRow row) {
+      ArrayList<Session> known = sessions.computeIfAbsent(key, k -> new ArrayList<>(1));
+      Session last = known.isEmpty() ? null : known.get(known.size() - 1);
+      if (last != null && at >= last.first && at <= last.last + gap) {
+        operator.aggregates.add(last.values, row, at);
+        last.last = Math.max(last.last, at);
+        last.rows++;
+        return;
+      }
+      Accumulator one = operator.aggregates.empty();
+      operator.aggregates.add(one, row, at);
+      Session.join(known, new Session(at, at, one, 1), gap, operator.aggregates);
+    }
+
+    @Override
+    byte[] message(Map.Entry<Key, ArrayList<Session>> of) {
+      ByteSink out = new ByteSink(64 + of.getKey().bytes.length);
+      out.put(Message.SESSION).putInt(operator.shard(of.getKey().hash)).putSized(of.getKey().bytes).putInt(of.getValue().size());
+      for (Session session : of.getValue()) session.write(out, operator.aggregates);
+      return out.bytes();
+    }
+  }
+}

@@ -1,0 +1,235 @@
+package headrace.kernel;
+
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.streaming.ExpiredTimerInfo;
+import org.apache.spark.sql.streaming.MapState;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.streaming.QueryInfo;
+import org.apache.spark.sql.streaming.StatefulProcessor;
+import org.apache.spark.sql.streaming.TTLConfig;
+import org.apache.spark.sql.streaming.TimeMode;
+import org.apache.spark.sql.streaming.TimerValues;
+import org.apache.spark.sql.streaming.ValueState;
+import org.apache.spark.unsafe.Platform;
+import scala.collection.Iterator;
+
+/**
+ * A shard of an operator at work: messages in, rows out, all its state in a {@link ShardStore}.
+ *
+ * <p><b>Time.</b> In exact mode the clock is the watermark that Spark recorded for the batch, so a batch that is run again
+ * does the same. In live mode Spark's stands still for the length of a batch, so the shard keeps its own: the slowest
+ * of the senders' watermarks that come with the messages, without those that were quiet for long. What must happen when time
+ * has passed is done when the shard's clock moves; a timer of Spark's at the next such time wakes shards without messages.
+ *
+ * <p><b>State.</b> In exact mode it is written after the messages of a batch. In live mode there is no such moment; a
+ * timer that is always due, which Spark looks at for the last time when the batch ends, gives one.
+ */
+abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
+  private static final long serialVersionUID = 1L;
+  private static final int MESSAGE = 1;
+  private static final long AT_THE_END = -1;
+  private static final long NEVER = Long.MAX_VALUE;
+  private static final int TIMER = 0;
+  /** The first of an operator's own numbers in {@link ShardStore#marks}. */
+  static final int OWN_MARKS = 1;
+
+  final Operator operator;
+  transient ShardStore<V> store;
+  transient Meter.Gauge gauge;
+  /** The clock, in microseconds. */
+  transient long now;
+  private transient MapState<byte[], byte[]> data;
+  private transient ValueState<byte[]> root;
+  private transient List<Row> out;
+  private transient UnsafeProjection projection;
+  private transient UnsafeRow row;
+  private transient HashMap<Integer, long[]> senders;
+  private transient long openedAt;
+  private transient boolean endAsked;
+
+  ShardProcessor(Operator operator) {
+    this.operator = operator;
+  }
+
+  static StatefulProcessor<Row, Row, Row> of(Operator operator) {
+    return switch (operator.kind) {
+      case "session" -> new Sessions(operator);
+      case "sliding" -> new Sliding(operator);
+      default -> new Windows(operator);
+    };
+  }
+
+  /** Whether the operator takes rows that were gathered before they were sent. */
+  static boolean gathers(Operator operator) {
+    return !operator.kind.equals("sliding");
+  }
+
+  /** Numbers that an empty shard begins with. */
+  abstract long[] ownMarks();
+
+  abstract ShardStore.Codec<V> codec();
+
+  /** A row; `row` holds its bytes only until the next one. */
+  abstract void take(Key key, long at, UnsafeRow row);
+
+  /** What was gathered of so many rows of a pane and key. */
+  void take(Key key, long pane, int rows, Accumulator gathered) {
+    throw new UnsupportedOperationException();
+  }
+
+  /** What was gathered of rows of a session and key. */
+  void take(Key key, Session session) {
+    throw new UnsupportedOperationException();
+  }
+
+  /** After messages: gives what has changed. */
+  abstract void settle();
+
+  /** Does what is due at {@link #now}. */
+  abstract void pass();
+
+  /** When something is due next, in microseconds, or {@link #NEVER}. */
+  abstract long due();
+
+  @Override
+  public void init(OutputMode mode, TimeMode time) {
+    data = getHandle().getMapState("data", Encoders.BINARY(), Encoders.BINARY(), TTLConfig.NONE());
+    root = getHandle().getValueState("root", Encoders.BINARY(), TTLConfig.NONE());
+  }
+
+  private void open(int shard, TimerValues clock) {
+    if (store == null) {
+      long[] own = ownMarks(), marks = new long[OWN_MARKS + own.length];
+      marks[TIMER] = NEVER;
+      System.arraycopy(own, 0, marks, OWN_MARKS, own.length);
+      store = ShardStore.kept(name(shard), getHandle().getQueryInfo().getBatchId(), data, root);
+      if (store == null) store = ShardStore.open(codec(), marks, data, root);
+      gauge = operator.late.gauge(TaskContext.getPartitionId());
+      projection = UnsafeProjection.create(operator.output);
+      row = new UnsafeRow(operator.rows.size());
+      senders = new HashMap<>();
+      openedAt = System.currentTimeMillis();
+      now = Long.MIN_VALUE;
+      opened();
+    }
+    out = new ArrayList<>();
+    now = Math.max(now, clock.getCurrentWatermarkInMs() * 1000);
+  }
+
+  /** Called once, when the store is there. */
+  void opened() {}
+
+  private String name(int shard) {
+    QueryInfo query = getHandle().getQueryInfo();
+    return operator.late.name() + '\t' + query.getRunId() + '\t' + shard;
+  }
+
+  @Override
+  public Iterator<Row> handleInputRows(Row key, Iterator<Row> rows, TimerValues clock) {
+    int shard = key.getInt(0);
+    open(shard, clock);
+    while (rows.hasNext()) receive(rows.next().getAs(MESSAGE));
+    settle();
+    pass();
+    close(shard);
+    return result();
+  }
+
+  @Override
+  public Iterator<Row> handleExpiredTimer(Row key, TimerValues clock, ExpiredTimerInfo timer) {
+    int shard = key.getInt(0);
+    open(shard, clock);
+    boolean ends = timer.getExpiryTimeInMs() == AT_THE_END;
+    if (ends) endAsked = false;
+    else if (timer.getExpiryTimeInMs() == store.marks[TIMER]) store.marks[TIMER] = NEVER;
+    pass();
+    if (ends) write(shard);
+    else close(shard);
+    return result();
+  }
+
+  private void receive(byte[] message) {
+    ByteBuffer in = ByteBuffer.wrap(message);
+    byte kind = in.get();
+    in.getInt();
+    if (kind == Message.PARTIAL) {
+      long pane = in.getLong();
+      take(new Key(Value.sized(in)), pane, in.getInt(), operator.aggregates.read(in));
+      return;
+    }
+    if (kind == Message.SESSION) {
+      Key key = new Key(Value.sized(in));
+      for (int i = 0, count = in.getInt(); i < count; i++) take(key, Session.read(in, operator.aggregates));
+      return;
+    }
+    int sender = in.getInt(), senders = in.getInt();
+    long watermark = in.getLong();
+    if (kind == Message.ROW) {
+      long at = in.getLong();
+      Key key = new Key(Value.sized(in));
+      row.pointTo(message, Platform.BYTE_ARRAY_OFFSET + in.position(), in.remaining());
+      if (at == Message.NO_TIME) late(null);
+      else take(key, at, row);
+    }
+    if (operator.live) hear(sender, senders, watermark);
+  }
+
+  /** A row is too late: it is counted, and kept aside unless that is not wanted. */
+  final void late(Long at) {
+    if (operator.lateDropped) gauge.add(Meter.LATE);
+    else operator.late.send(row, operator.input, at, now, gauge);
+  }
+
+  private void hear(int sender, int count, long watermark) {
+    long wall = System.currentTimeMillis();
+    long[] known = senders.computeIfAbsent(sender, s -> new long[] {Long.MIN_VALUE, 0});
+    if (watermark > known[0]) known[0] = watermark;
+    known[1] = wall;
+    if (senders.size() < count && wall - openedAt < operator.idleMillis) return;
+    long slowest = Long.MAX_VALUE;
+    for (long[] one : senders.values()) if (wall - one[1] < operator.idleMillis) slowest = Math.min(slowest, one[0]);
+    now = Math.max(now, slowest);
+  }
+
+  private void close(int shard) {
+    long due = due();
+    long wake = due == NEVER ? NEVER : Math.floorDiv(due + 999, 1000L);
+    if (wake != store.marks[TIMER]) {
+      if (store.marks[TIMER] != NEVER) getHandle().deleteTimer(store.marks[TIMER]);
+      if (wake != NEVER) getHandle().registerTimer(wake);
+      store.marks[TIMER] = wake;
+    }
+    if (!operator.live) {
+      write(shard);
+    } else if (!endAsked) {
+      getHandle().registerTimer(AT_THE_END);
+      endAsked = true;
+    }
+  }
+
+  private void write(int shard) {
+    store.flush();
+    store.keep(name(shard), getHandle().getQueryInfo().getBatchId());
+  }
+
+  /** Gives a row with these values, in Spark's internal form. */
+  final void emit(Object[] values) {
+    out.add(RowFactory.create((Object) projection.apply(new GenericInternalRow(values)).getBytes()));
+  }
+
+  private Iterator<Row> result() {
+    List<Row> given = out;
+    out = null;
+    return scala.jdk.javaapi.CollectionConverters.asScala(given.iterator());
+  }
+}

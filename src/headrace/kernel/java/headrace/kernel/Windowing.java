@@ -1,0 +1,181 @@
+package headrace.kernel;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.Serializable;
+import java.time.Instant;
+import java.time.LocalDate;
+import java.time.ZoneId;
+
+/**
+ * Which windows there are, in microseconds.
+ *
+ * <p>Events are gathered in panes, the pieces that every window is made of whole: a tumbling window is one pane, a hopping one
+ * several. Starts of windows are aligned to the epoch plus an offset, or to the days of a time zone.
+ */
+abstract class Windowing implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  static Windowing of(JsonNode spec) {
+    String kind = spec.get("kind").asText();
+    if (kind.equals("global")) return new Global();
+    long size = spec.get("size_ms").asLong() * 1000, offset = spec.path("offset_ms").asLong() * 1000;
+    if (spec.hasNonNull("timezone")) return new Days(ZoneId.of(spec.get("timezone").asText()), size / 86_400_000_000L, offset);
+    return new Even(size, kind.equals("hopping") ? spec.get("every_ms").asLong() * 1000 : size, offset);
+  }
+
+  /** The start of the pane that a time is in. */
+  abstract long pane(long at);
+
+  /** The start of the last window that holds the pane. */
+  abstract long lastWindow(long pane);
+
+  /** The start of the window before. */
+  abstract long before(long window);
+
+  /** The end of the window. */
+  abstract long end(long window);
+
+  /** The end of the pane. */
+  abstract long paneEnd(long pane);
+
+  /** The end of the last window that holds the pane: when it is over, the pane is. */
+  long lastEnd(long pane) {
+    return end(lastWindow(pane));
+  }
+
+  /** Whether windows have an end at all. */
+  boolean ends() {
+    return true;
+  }
+
+  private static final class Even extends Windowing {
+    private static final long serialVersionUID = 1L;
+    private final long size;
+    private final long every;
+    private final long offset;
+    private final long pane;
+
+    Even(long size, long every, long offset) {
+      this.size = size;
+      this.every = every;
+      this.offset = Math.floorMod(offset, every);
+      long a = size, b = every;
+      while (b != 0) {
+        long rest = a % b;
+        a = b;
+        b = rest;
+      }
+      this.pane = a;
+    }
+
+    @Override
+    long pane(long at) {
+      return Math.floorDiv(at - offset, pane) * pane + offset;
+    }
+
+    @Override
+    long lastWindow(long pane) {
+      return Math.floorDiv(pane - offset, every) * every + offset;
+    }
+
+    @Override
+    long before(long window) {
+      return window - every;
+    }
+
+    @Override
+    long end(long window) {
+      return window + size;
+    }
+
+    @Override
+    long paneEnd(long start) {
+      return start + pane;
+    }
+  }
+
+  /** Windows of whole days of a time zone; a day there may have 23 or 25 hours. */
+  private static final class Days extends Windowing {
+    private static final long serialVersionUID = 1L;
+    private final ZoneId zone;
+    private final long days;
+    private final long offset;
+
+    Days(ZoneId zone, long days, long offset) {
+      this.zone = zone;
+      this.days = days;
+      this.offset = offset;
+    }
+
+    private long start(long day) {
+      Instant start = LocalDate.ofEpochDay(day).atStartOfDay(zone).toInstant();
+      return start.getEpochSecond() * 1_000_000 + start.getNano() / 1000 + offset;
+    }
+
+    private long day(long at) {
+      long micros = at - offset;
+      Instant instant = Instant.ofEpochSecond(Math.floorDiv(micros, 1_000_000L), Math.floorMod(micros, 1_000_000L) * 1000);
+      return Math.floorDiv(instant.atZone(zone).toLocalDate().toEpochDay(), days) * days;
+    }
+
+    @Override
+    long pane(long at) {
+      return start(day(at));
+    }
+
+    @Override
+    long lastWindow(long pane) {
+      return pane;
+    }
+
+    @Override
+    long before(long window) {
+      return start(day(window) - days);
+    }
+
+    @Override
+    long end(long window) {
+      return start(day(window) + days);
+    }
+
+    @Override
+    long paneEnd(long pane) {
+      return end(pane);
+    }
+  }
+
+  /** One window for all time. */
+  private static final class Global extends Windowing {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    long pane(long at) {
+      return 0;
+    }
+
+    @Override
+    long lastWindow(long pane) {
+      return 0;
+    }
+
+    @Override
+    long before(long window) {
+      return Long.MIN_VALUE;
+    }
+
+    @Override
+    long end(long window) {
+      return Long.MAX_VALUE;
+    }
+
+    @Override
+    long paneEnd(long pane) {
+      return Long.MAX_VALUE;
+    }
+
+    @Override
+    boolean ends() {
+      return false;
+    }
+  }
+}
