@@ -67,7 +67,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def wait_for(condition: Callable[[], bool], run: Run) -> None:
-    until = time.monotonic() + 240
+    until = time.monotonic() + 100
     while not condition():
         assert time.monotonic() < until, run.progress()
         run.wait(0.2)

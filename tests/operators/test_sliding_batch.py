@@ -40,8 +40,7 @@ def test_a_row_counts_what_is_within(spark: SparkSession, seed: int, keys: list[
         return START + timedelta(microseconds=dice.randrange(-12, 12) * 3500 + dice.choice([-1, 0, 0, 1]))
 
     rows = [(dice.choice(["a", "b", None]), dice.choice([1, 2, None]), dice.randrange(100), time()) for _ in range(300)]
-    columns = SCHEMA.replace(" ", ",").split(",")[0::3]
-    places = [columns.index(key) for key in keys]
+    places = [["card", "bank"].index(key) for key in keys]
     expected: Counter[Any] = Counter()
     for row in rows:
         if row[3] is not None:
@@ -52,7 +51,7 @@ def test_a_row_counts_what_is_within(spark: SparkSession, seed: int, keys: list[
                 and all(other[place] == row[place] for place in places)
                 and row[3] - within < other[3] <= row[3]
             ]
-            expected[(*row, len(same), sum(same), max(same))] += 1
+            expected[(*row, len(same), sum(same), max(same), "+")] += 1
     found = hr.sliding(
         spark.createDataFrame(rows, SCHEMA),
         by=keys, within=within, at="at", n=hr.count(), spent=hr.sum("amount"), most=hr.max("amount"),
@@ -62,22 +61,42 @@ def test_a_row_counts_what_is_within(spark: SparkSession, seed: int, keys: list[
 
 def test_the_event_time_stays_marked_and_columns_stay_as_they_are(empty: DataFrame):
     rows = hr.event_time(empty, "at", delay="5 seconds")
-    found = hr.sliding(rows, by="odd name", within="1 minute", n=hr.count())
+    found = hr.sliding(rows, by="odd name", within="1 minute", emit="arrival", n=hr.count())
     assert found.columns == [*empty.columns, "n"]
     assert marked(found.schema) == EventTime("at", 5000, 30_000)
     assert marked(hr.sliding(empty, by=[], within="1 minute", at="at", n=hr.count()).schema) is None
 
 
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        ({}, True),
+        ({"emit": "early", "lateness": "1 minute"}, True),
+        ({"emit": "final"}, False),
+        ({"emit": "final", "lateness": "1 minute", "late": "drop"}, True),
+        ({"emit": "arrival"}, False),
+        ({"emit": "arrival", "lateness": "1 minute"}, False),
+    ],
+)
+def test_what_may_be_corrected_has_a_change(empty: DataFrame, options: dict[str, Any], changes: bool):
+    found = hr.sliding(empty, by="card", within="1 minute", at="at", n=hr.count(), **options)
+    assert found.columns == [*empty.columns, "n", *(["change"] if changes else [])]
+
+
 def test_what_the_kernel_is_told(empty: DataFrame):
     bound, _ = aggregate.bind(empty, {"n": hr.count(), "spent": hr.sum("amount * 2")}, "sliding", empty.columns)
-    assert sliding_spec(empty, ["card"], "at", 60_000, bound) == {
+    told = sliding_spec(empty, ["card"], "at", 60_000, bound, emit="early", lateness_ms=5000, late="drop")
+    assert told == {
         "operator": "sliding",
         "kind": "sliding",
         "within_ms": 60_000,
         "by": ["card"],
         "time": "at",
         "columns": ["card", "bank", "amount", "at", "price", "tags", "odd name"],
-        "changes": False,
+        "emit": "early",
+        "lateness_ms": 5000,
+        "late": "drop",
+        "changes": True,
         "aggregates": [
             {
                 "name": "n", "kind": "count", "input": -1, "by": -1, "type": "bigint", "input_type": None,
@@ -89,7 +108,7 @@ def test_what_the_kernel_is_told(empty: DataFrame):
             },
         ],
         "output": "`card` string, `bank` int, `amount` bigint, `at` timestamp, `price` double, `tags` array<string>,"
-        " `odd name` string, `n` bigint, `spent` bigint",
+        " `odd name` string, `n` bigint, `spent` bigint, `change` string",
     }  # fmt: skip
 
 
@@ -110,7 +129,11 @@ def test_what_the_kernel_is_told(empty: DataFrame):
         ({"by": "card", "within": "1 minute", "__hr_n": hr.count()}, "HR-036"),
         ({"by": "card", "within": hr.count()}, "HR-036"),
         ({"by": "card", "within": "1 minute"}, "HR-037"),
-        ({"by": "card", "within": "1 minute", "emit": "early"}, "HR-037"),
+        ({"by": "card", "within": "1 minute", "every": "1 second"}, "HR-037"),
+        ({"by": "card", "within": "1 minute", "n": hr.count(), "emit": "sometimes"}, "HR-040"),
+        ({"by": "card", "within": "1 minute", "n": hr.count(), "late": "ignore"}, "HR-040"),
+        ({"by": "card", "within": "1 minute", "n": hr.count(), "lateness": "a while"}, "HR-005"),
+        ({"by": "card", "within": "1 minute", "change": hr.count()}, "HR-036"),
     ],
 )
 def test_a_mistake_is_named_where_it_was_made(empty: DataFrame, options: dict[str, Any], code: str):

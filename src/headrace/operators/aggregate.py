@@ -520,9 +520,7 @@ def _collect(group: _Group) -> Column:
 def _distinct(group: _Group) -> Column:
     if group.window is None:
         return F.count_distinct(group.value)
-    # A set of doubles takes each NaN for a value of its own.
-    value = group.value.cast("string") if isinstance(group.bound.input_type, _REAL) else group.value
-    return F.size(group.over(F.collect_set(value)))
+    return F.size(group.over(F.collect_set(group.value)))
 
 
 def _quantile(group: _Group) -> Column:

@@ -3,14 +3,23 @@
     recent = hr.sliding(payments, by="card", within="1 minute", n=hr.count(), spent=hr.sum("amount"))
     alerts = recent.where("n > 5 or spent > 1000")
 
-**Meaning.** Each row of the input comes out once, with all its columns and the aggregates over the rows of the same
+**Meaning.** Each row of the input comes out with all its columns and the aggregates over the rows of the same
 `by` whose event time is in (t - within, t], t being its own. Rows of the same time all count for each other. Without
 columns in `by` there is one group; a null in a `by` column is a value like any other.
 
-**Convergence.** A row is answered from the rows that have come before it. When rows of a key come in the order of their
-event time, and those of the same time in one batch, the result is the batch answer.
+**Emit.** `early`: each row at once, answered from the rows that have come before it; a row that comes out of order
+changes the answers of those after it, and they are corrected: the column `change` says `-` where an answer is taken
+back and `+` where one is put there. `final`: each row once, when the watermark has passed it, and corrections for rows
+that come within `lateness` after that. `arrival`: each row once, at once, and never corrected: the answer is what was
+known when it came.
 
-**Late.** A row without an event time goes to `<name>.late`, and is not in the batch answer.
+**Convergence.** When all rows that are not late have come, the rows put there and not taken back are the batch answer;
+with `arrival` only if the rows of a key came in the order of their event time, each time's in one batch.
+
+**Late.** A row whose time the watermark passed by more than `lateness` goes to `<name>.late`, or with `late="drop"` is
+counted and dropped. A row without an event time goes there too, and is not in the batch answer.
+
+**State.** The rows of the last `within` and `lateness` behind the watermark.
 
 **Limits.** In batch the rows of one key go through one task.
 """
@@ -19,10 +28,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StringType
 from pyspark.sql.window import Window as Ranges
 
 from headrace.kernel import bridge
@@ -30,7 +40,7 @@ from headrace.names import COLUMN_PREFIX
 from headrace.operators import aggregate
 from headrace.operators.aggregate import Aggregate, Bound
 from headrace.operators.event_time import mark, marked, time_column
-from headrace.operators.window import ddl, length, quoted
+from headrace.operators.window import CHANGE, check_word, ddl, length, quoted
 
 _TIME = f"{COLUMN_PREFIX}time"
 
@@ -41,26 +51,44 @@ def sliding(
     *,
     by: str | Sequence[str],
     within: str | timedelta,
+    emit: Literal["early", "final", "arrival"] = "early",
+    lateness: str | timedelta = "0 seconds",
+    late: Literal["keep", "drop"] = "keep",
     at: str | None = None,
     **aggregates: Aggregate,
 ) -> DataFrame:
     """Each row with aggregates over the rows of its group `within` before it (`at`, or the marked event time)."""
-    aggregate.refuse_options("sliding", by=by, within=within, at=at)
+    aggregate.refuse_options("sliding", by=by, within=within, emit=emit, lateness=lateness, late=late, at=at)
+    check_word("sliding", "emit", emit, ("early", "final", "arrival"))
+    check_word("sliding", "late", late, ("keep", "drop"))
+    lateness_ms = length(lateness, "sliding", "lateness", least=0)
+    changes = emit == "early" or (emit == "final" and lateness_ms > 0)
     keys = aggregate.keys(rows, by, "sliding")
     within_ms = length(within, "sliding", "within")
     time = time_column(rows, at, "sliding")
-    bound, prepared = aggregate.bind(rows, aggregates, "sliding", rows.columns)
+    bound, prepared = aggregate.bind(rows, aggregates, "sliding", [*rows.columns, *([CHANGE] if changes else [])])
     if not rows.isStreaming:
-        return _batch(prepared, keys, time, within_ms, bound)
-    result = bridge.sharded(prepared, sliding_spec(rows, keys, time, within_ms, bound))
+        answer = _batch(prepared, keys, time, within_ms, bound)
+        return answer.withColumn(CHANGE, F.lit("+")) if changes else answer
+    spec = sliding_spec(rows, keys, time, within_ms, bound, emit=emit, lateness_ms=lateness_ms, late=late)
+    result = bridge.sharded(prepared, spec)
     found = marked(rows.schema)
     return result if found is None else mark(result, found)
 
 
 def sliding_spec(
-    rows: DataFrame, keys: Sequence[str], time: str, within_ms: int, bound: Sequence[Bound]
+    rows: DataFrame,
+    keys: Sequence[str],
+    time: str,
+    within_ms: int,
+    bound: Sequence[Bound],
+    *,
+    emit: str,
+    lateness_ms: int,
+    late: str,
 ) -> dict[str, Any]:
     """What the kernel is told."""
+    changes = emit == "early" or (emit == "final" and lateness_ms > 0)
     columns = [(field.name, field.dataType) for field in rows.schema.fields]
     return {
         "operator": "sliding",
@@ -69,9 +97,14 @@ def sliding_spec(
         "by": list(keys),
         "time": time,
         "columns": rows.columns,
-        "changes": False,
+        "emit": "final" if emit == "final" else "early",
+        "lateness_ms": lateness_ms,
+        "late": late,
+        "changes": changes,
         "aggregates": [one.spec() for one in bound],
-        "output": ddl([*columns, *((one.name, one.type) for one in bound)]),
+        "output": ddl(
+            [*columns, *((one.name, one.type) for one in bound), *([(CHANGE, StringType())] if changes else [])]
+        ),
     }
 
 

@@ -158,8 +158,8 @@ def window(
     """The aggregates of each group of `by` in each of the windows; the event time is `at`, or the marked column."""
     aggregate.refuse_options("window", by=by, emit=emit, lateness=lateness, late=late, at=at)
     _check_window(windows)
-    _check_word("emit", emit, ("early", "final"))
-    _check_word("late", late, ("keep", "drop"))
+    check_word("window", "emit", emit, ("early", "final"))
+    check_word("window", "late", late, ("keep", "drop"))
     lateness_ms = length(lateness, "window", "lateness", least=0)
     if windows.kind == "global" and lateness_ms:
         raise DeclarationError(
@@ -297,6 +297,15 @@ def length(value: str | timedelta, operator: str, option: str, *, least: int = 1
     return milliseconds
 
 
+def check_word(operator: str, option: str, word: object, words: tuple[str, ...]) -> None:
+    """The option must be one of the words."""
+    if word not in words:
+        raise DeclarationError(
+            "HR-040", f"`{operator}` does not know this `{option}`.", where=calling().at(option), found=word,
+            fix="use " + " or ".join(f"`{known}`" for known in words),
+        )  # fmt: skip
+
+
 def ddl(fields: Sequence[tuple[str, DataType]]) -> str:
     """Columns as Spark's DDL."""
     return ", ".join(f"{quoted(name)} {data_type.simpleString()}" for name, data_type in fields)
@@ -316,14 +325,6 @@ def _check_window(windows: object) -> None:
             "HR-041", "`window` was not told which windows to make.", where=calling().where,
             found=f"{type(windows).__name__} {windows}",
             fix='pass `hr.tumbling("1 minute")`, `hr.hopping(…)`, `hr.session(…)` or `hr.global_(…)` after the rows',
-        )  # fmt: skip
-
-
-def _check_word(option: str, word: object, words: tuple[str, ...]) -> None:
-    if word not in words:
-        raise DeclarationError(
-            "HR-040", f"`window` does not know this `{option}`.", where=calling().at(option), found=word,
-            fix="use " + " or ".join(f"`{known}`" for known in words),
         )  # fmt: skip
 
 

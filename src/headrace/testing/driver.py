@@ -51,15 +51,24 @@ _NEVER_MS = 10 * 365 * 86_400_000
 
 
 class Driver:
-    """A context manager; `mode` is `exact` or `live`."""
+    """A context manager; `mode` is `exact` or `live`, and `live_batch` how long a batch of the latter lasts."""
 
-    def __init__(self, app: App, *, spark: SparkSession, bootstrap: str, mode: Mode = Mode.EXACT) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        spark: SparkSession,
+        bootstrap: str,
+        mode: Mode = Mode.EXACT,
+        live_batch: str | None = None,
+    ) -> None:
         self.graph = _isolated(app.graph(), f"t{uuid.uuid4().hex[:8]}")
         self.mode = mode
         self.spark = spark
         self.connection = Connection(bootstrap)
         self._directory = Path(tempfile.mkdtemp(prefix="headrace-driver-"))
-        self._settings = Settings.load(self._directory)
+        settings = Settings.load(self._directory)
+        self._settings = settings.model_copy(update={"live_batch": live_batch}) if live_batch else settings
         self._run: Run | None = None
         topic.ensure(self.connection, topics.needed(self.graph, plan(self.graph)))
         self._producer = Producer(self.connection, linger_ms=1)

@@ -189,7 +189,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
 
     @Override
     boolean isLate(long at) {
-      return windowing.ends() && windowing.lastEnd(windowing.pane(at)) + operator.lateness <= watermark.micros();
+      return windowing.lastEnd(windowing.pane(at)) + operator.lateness <= watermark.micros();
     }
 
     @Override

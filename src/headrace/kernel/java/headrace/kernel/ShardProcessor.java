@@ -65,6 +65,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     return switch (operator.kind) {
       case "session" -> new Sessions(operator);
       case "sliding" -> new Sliding(operator);
+      case "global" -> new Running(operator);
       default -> new Windows(operator);
     };
   }
@@ -203,7 +204,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
 
   private void close(int shard) {
     long due = due();
-    long wake = due == NEVER ? NEVER : Math.floorDiv(due + 999, 1000L);
+    long wake = due == NEVER ? NEVER : Math.max(0, Math.floorDiv(due, 1000L) + (Math.floorMod(due, 1000L) == 0 ? 0 : 1));
     if (wake != store.marks[TIMER]) {
       if (store.marks[TIMER] != NEVER) getHandle().deleteTimer(store.marks[TIMER]);
       if (wake != NEVER) getHandle().registerTimer(wake);
@@ -224,7 +225,8 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
 
   /** Gives a row with these values, in Spark's internal form. */
   final void emit(Object[] values) {
-    out.add(RowFactory.create((Object) projection.apply(new GenericInternalRow(values)).getBytes()));
+    // A copy: the projection writes every row to the same bytes.
+    out.add(RowFactory.create((Object) projection.apply(new GenericInternalRow(values)).copy().getBytes()));
   }
 
   private Iterator<Row> result() {

@@ -43,11 +43,6 @@ abstract class Windowing implements Serializable {
     return end(lastWindow(pane));
   }
 
-  /** Whether windows have an end at all. */
-  boolean ends() {
-    return true;
-  }
-
   private static final class Even extends Windowing {
     private static final long serialVersionUID = 1L;
     private final long size;
@@ -171,11 +166,6 @@ abstract class Windowing implements Serializable {
     @Override
     long paneEnd(long pane) {
       return Long.MAX_VALUE;
-    }
-
-    @Override
-    boolean ends() {
-      return false;
     }
   }
 }

@@ -104,7 +104,7 @@ final class Windows extends ShardProcessor<Accumulator> {
   }
 
   private boolean over(long pane) {
-    return windowing.ends() && windowing.lastEnd(pane) + operator.lateness <= clock();
+    return windowing.lastEnd(pane) + operator.lateness <= clock();
   }
 
   /** Notes what will change with this pane and key, and gives what is known of it. */
@@ -112,12 +112,11 @@ final class Windows extends ShardProcessor<Accumulator> {
     long passed = passed(), clock = clock();
     for (long w = windowing.lastWindow(pane); windowing.end(w) > pane; w = windowing.before(w)) {
       long end = windowing.end(w);
-      if (windowing.ends() && end + operator.lateness <= clock) break;
+      if (end + operator.lateness <= clock) break;
       if (operator.early || end <= passed) {
         Window window = new Window(w, key);
         if (!touched.containsKey(window)) touched.put(window, values(window));
       }
-      if (!windowing.ends()) break;
     }
     return store.get(pane, key);
   }
@@ -160,7 +159,7 @@ final class Windows extends ShardProcessor<Accumulator> {
   @Override
   void pass() {
     long clock = clock();
-    if (!windowing.ends() || clock < due()) return;
+    if (clock < due()) return;
     if (!operator.early) {
       long passed = passed();
       TreeSet<Long> ended = new TreeSet<>();
@@ -198,7 +197,6 @@ final class Windows extends ShardProcessor<Accumulator> {
     if (dueKnown) return nextDue;
     nextDue = Long.MAX_VALUE;
     dueKnown = true;
-    if (!windowing.ends()) return nextDue;
     long passed = passed();
     for (long pane : store.groups()) {
       long last = windowing.lastWindow(pane), due = windowing.end(last) + operator.lateness;

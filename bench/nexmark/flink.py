@@ -1,0 +1,233 @@
+"""Runs a query of Nexmark on Flink, in a mini-cluster inside this process; needs the packages apache-flink and psutil.
+
+    python flink.py '{"query": "q5", "topic": "events", "bootstrap": "…", "jar": "…", "events": 2000000, "runs": 3}'
+
+prints a JSON object for each run: `seconds` is the time of the job as Flink counts it, without planning, `cpu_seconds`
+that of this process and those below it. The first run is cold. With `emit` the rows go to that topic, exactly once.
+A table declares only the columns that the query needs. It is a program of its own: it imports nothing of Headrace.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+TYPES = {"auction": "BIGINT", "bidder": "BIGINT", "price": "BIGINT", "channel": "STRING", "extra": "STRING"}
+PARALLELISM = 2
+HEAP = "4g"
+CHECKPOINT_MS = 5_000
+WATERMARK_S = 4
+LONGEST_S = 300
+LEVELS = {
+    "all": "",
+    "low": "FILTER (WHERE price < 10000)",
+    "mid": "FILTER (WHERE price >= 10000 AND price < 1000000)",
+    "high": "FILTER (WHERE price >= 1000000)",
+}
+
+_MS = "CAST(TIMESTAMPDIFF(SECOND, TIMESTAMP '1970-01-01 00:00:00', {}) AS BIGINT) * 1000"
+_DAY = "DATE_FORMAT(rowtime, 'yyyy-MM-dd')"
+_TUMBLE = "TABLE(TUMBLE(TABLE bid, DESCRIPTOR({}), INTERVAL '10' SECOND))"
+_HOP_COUNTS = """SELECT window_start AS ws, window_end AS we, auction, COUNT(*) AS bids
+  FROM TABLE(HOP(TABLE bid, DESCRIPTOR(rowtime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
+  GROUP BY window_start, window_end, auction"""
+
+
+@dataclass(frozen=True)
+class Query:
+    """What it reads beside `kind` and `ts`, what it gives, and the key of an updating one."""
+
+    columns: tuple[str, ...]
+    result: dict[str, str]
+    sql: str
+    key: tuple[str, ...] = ()
+    watermark: bool = field(default=False)
+
+
+def counts(name: str, what: str) -> str:
+    """The count of something at each level of price."""
+    return ", ".join(f"COUNT({what}) {where} AS {name}_{level}" for level, where in LEVELS.items())
+
+
+def counted(*names: str) -> dict[str, str]:
+    return {f"{name}_{level}": "BIGINT" for name in names for level in LEVELS}
+
+
+_ALL_COUNTS = ", ".join(
+    [counts("bids", "*"), counts("bidders", "DISTINCT bidder"), counts("auctions", "DISTINCT auction")]
+)
+
+QUERIES = {
+    "q5": Query(
+        ("auction",),
+        {"window_start": "BIGINT", "auction": "BIGINT", "bids": "BIGINT"},
+        f"""SELECT {_MS.format("c.ws")}, c.auction, c.bids FROM ({_HOP_COUNTS}) c
+  JOIN (SELECT ws, we, MAX(bids) AS top FROM ({_HOP_COUNTS}) GROUP BY ws, we) m
+  ON c.ws = m.ws AND c.we = m.we AND c.bids = m.top""",
+        watermark=True,
+    ),
+    "q7": Query(
+        ("auction", "bidder", "price", "extra"),
+        {"auction": "BIGINT", "bidder": "BIGINT", "price": "BIGINT", "ts": "BIGINT", "extra": "STRING"},
+        f"""SELECT b.auction, b.bidder, b.price, b.ts, b.extra FROM (SELECT * FROM {_TUMBLE.format("rowtime")}) b
+  JOIN (SELECT window_start, window_end, MAX(price) AS top FROM {_TUMBLE.format("rowtime")}
+    GROUP BY window_start, window_end) m
+  ON b.window_start = m.window_start AND b.window_end = m.window_end AND b.price = m.top""",
+        watermark=True,
+    ),
+    "q11": Query(
+        ("bidder",),
+        {"bidder": "BIGINT", "bids": "BIGINT", "first_ts": "BIGINT", "last_ts": "BIGINT"},
+        """SELECT bidder, COUNT(*), MIN(ts), MAX(ts)
+  FROM TABLE(SESSION(TABLE bid PARTITION BY bidder, DESCRIPTOR(rowtime), INTERVAL '10' SECOND))
+  GROUP BY bidder, window_start, window_end""",
+        watermark=True,
+    ),
+    "q12": Query(
+        ("bidder",),
+        {"bidder": "BIGINT", "bids": "BIGINT", "window_start": "BIGINT"},
+        f"""SELECT bidder, COUNT(*), {_MS.format("window_start")} FROM {_TUMBLE.format("pt")}
+  GROUP BY bidder, window_start, window_end""",
+    ),
+    "q15": Query(
+        ("auction", "bidder", "price"),
+        {"day": "STRING", **counted("bids", "bidders", "auctions")},
+        f"SELECT {_DAY}, {_ALL_COUNTS} FROM bid GROUP BY {_DAY}",
+        key=("day",),
+    ),
+    "q16": Query(
+        ("auction", "bidder", "price", "channel"),
+        {"channel": "STRING", "day": "STRING", "last_minute": "STRING", **counted("bids", "bidders", "auctions")},
+        f"SELECT channel, {_DAY}, MAX(DATE_FORMAT(rowtime, 'HH:mm')), {_ALL_COUNTS} FROM bid GROUP BY channel, {_DAY}",
+        key=("channel", "day"),
+    ),
+    "q17": Query(
+        ("auction", "price"),
+        {
+            "auction": "BIGINT",
+            "day": "STRING",
+            **counted("bids"),
+            **dict.fromkeys(("low_price", "top_price", "avg_price", "sum_price"), "BIGINT"),
+        },
+        f"""SELECT auction, {_DAY}, {counts("bids", "*")}, MIN(price), MAX(price), AVG(price), SUM(price)
+  FROM bid GROUP BY auction, {_DAY}""",
+        key=("auction", "day"),
+    ),
+    "sliding": Query(
+        ("bidder",),
+        {"bidder": "BIGINT", "ts": "BIGINT", "bids": "BIGINT"},
+        """SELECT bidder, ts, COUNT(*) OVER (PARTITION BY bidder ORDER BY rowtime
+  RANGE BETWEEN INTERVAL '59.999' SECOND PRECEDING AND CURRENT ROW) FROM bid""",
+        watermark=True,
+    ),
+}
+
+
+def environment(jar: str, work: Path, state: str, *, commits: bool, options: dict[str, str]) -> Any:
+    """A table environment with a cluster of its own."""
+    os.environ.setdefault("JVM_ARGS", f"-Xmx{HEAP}")
+    os.environ["FLINK_LOG_DIR"] = str(work / "log")
+    (work / "log").mkdir()
+    from pyflink.common import Configuration  # pyright: ignore[reportMissingImports]
+    from pyflink.table import EnvironmentSettings, TableEnvironment  # pyright: ignore[reportMissingImports]
+
+    configuration = Configuration()
+    for name, value in {
+        "pipeline.jars": Path(jar).as_uri(),
+        "parallelism.default": str(PARALLELISM),
+        "table.local-time-zone": "UTC",
+        "execution.checkpointing.interval": f"{CHECKPOINT_MS} ms",
+        "execution.checkpointing.mode": "EXACTLY_ONCE",
+        "execution.checkpointing.dir": (work / "checkpoints").as_uri(),
+        "execution.checkpointing.incremental": "true",
+        "state.backend.type": state,
+        "taskmanager.memory.managed.size": "1g",
+        "taskmanager.numberOfTaskSlots": str(PARALLELISM),
+        "io.tmp.dirs": str(work),
+        "rest.bind-address": "127.0.0.1",
+        "rest.bind-port": "0",
+        "restart-strategy.type": "none",
+        # Without a transactional sink nothing waits for the last checkpoint, which would only add a random part of the
+        # interval to the time.
+        "execution.checkpointing.checkpoints-after-tasks-finish.enabled": "true" if commits else "false",
+        "table.exec.source.idle-timeout": "0 ms",
+        **options,
+    }.items():
+        configuration.set_string(name, value)
+    settings = EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(configuration)
+    return TableEnvironment.create(settings.build())
+
+
+def declare(tables: Any, query: Query, topic: str, bootstrap: str, emit: str | None) -> None:
+    """The source, the view of the bids, and the sink."""
+    columns = [f"`{name}` {TYPES[name]}" for name in query.columns]
+    columns += ["kind STRING", "ts BIGINT", "rowtime AS TO_TIMESTAMP_LTZ(ts, 3)", "pt AS PROCTIME()"]
+    if query.watermark:
+        columns.append(f"WATERMARK FOR rowtime AS rowtime - INTERVAL '{WATERMARK_S}' SECOND")
+    kafka = f"'properties.bootstrap.servers' = '{bootstrap}'"
+    tables.execute_sql(f"""CREATE TEMPORARY TABLE event ({", ".join(columns)}) WITH ('connector' = 'kafka',
+  'topic' = '{topic}', {kafka}, 'properties.group.id' = 'bench-{os.getpid()}', 'format' = 'json',
+  'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset')""")
+    names = ", ".join(f"`{name}`" for name in (*query.columns, "ts", "rowtime", "pt"))
+    tables.execute_sql(f"CREATE TEMPORARY VIEW bid AS SELECT {names} FROM event WHERE kind = 'bid'")
+    result = ", ".join(f"`{name}` {kind}" for name, kind in query.result.items())
+    if query.key:
+        result += f", PRIMARY KEY ({', '.join(query.key)}) NOT ENFORCED"
+    if emit is None:
+        sink = "'connector' = 'blackhole'"
+    else:
+        connector = "'upsert-kafka', 'key.format' = 'json'" if query.key else "'kafka'"
+        sink = f"""'connector' = {connector}, 'topic' = '{emit}', {kafka}, 'value.format' = 'json',
+  'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = 'bench-{os.getpid()}',
+  'properties.transaction.timeout.ms' = '600000'"""
+    tables.execute_sql(f"CREATE TEMPORARY TABLE result ({result}) WITH ({sink})")
+
+
+def cpu_seconds() -> float:
+    """The processor time of this process and those below it."""
+    import psutil
+
+    here = psutil.Process()
+    times = [one.cpu_times() for one in (here, *here.children(recursive=True))]
+    return sum(one.user + one.system for one in times)
+
+
+def main(
+    *,
+    query: str,
+    topic: str,
+    bootstrap: str,
+    jar: str,
+    events: int,
+    runs: int = 1,
+    emit: str | None = None,
+    state: str = "hashmap",
+    options: dict[str, str] | None = None,
+) -> None:
+    """Run a query so many times."""
+    work = Path(tempfile.mkdtemp(prefix="headrace-bench-flink-"))
+    try:
+        tables = environment(jar, work, state, commits=emit is not None, options=options or {})
+        declare(tables, QUERIES[query], topic, bootstrap, emit)
+        for _ in range(runs):
+            used = cpu_seconds()
+            result = tables.execute_sql(f"INSERT INTO result {QUERIES[query].sql}")
+            result.wait(LONGEST_S * 1000)
+            seconds = result.get_job_client().get_job_execution_result().result().get_net_runtime() / 1000
+            line = {"seconds": seconds, "events_per_second": round(events / seconds)}
+            line |= {"cpu_seconds": cpu_seconds() - used, "load": round(os.getloadavg()[0], 2)}
+            print(json.dumps(line), flush=True)
+            time.sleep(0.5)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.argv[1]))

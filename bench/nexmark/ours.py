@@ -1,0 +1,97 @@
+"""Runs a query of Nexmark on Headrace, in exact mode: micro-batches from Kafka, state in RocksDB, checkpoints.
+
+    python -m bench.nexmark.ours '{"query": "q5", "topic": "events", "bootstrap": "…", "events": 2000000, "runs": 3}'
+
+prints a JSON object for each run: `seconds` from the start of the query to its end, `cpu_seconds` of this process and
+those below it. The first run is cold, as this process is new. `measure` discards the rows, `emit` writes them to
+topics.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import headrace as hr
+from bench.ground import note
+from bench.nexmark.flink import cpu_seconds
+from bench.nexmark.queries import app
+from bench.result import load_average
+from headrace.engine.frames import Frames
+from headrace.engine.mode import Mode
+from headrace.engine.run import Run
+from headrace.engine.session import session
+from headrace.graph.plan import plan
+from headrace.kernel import bridge
+from headrace.log.connection import Connection
+from headrace.log.producer import Producer
+from headrace.settings import Settings
+
+MASTER = "local[2]"
+WINDOW_OF_PROCESSING_TIME_S = 10
+
+
+def measure(spark: SparkSession, connection: Connection, declared: hr.App, checkpoint: Path) -> int:
+    """Run the one query of an app over all that its topics hold, to the noop sink; how many rows it gave."""
+    graph = declared.graph()
+    query = plan(graph)[0]
+    bridge.forget(spark, query.name)
+    rows, _ = Frames(spark, graph, Mode.EXACT, connection).result(query)
+    writer = rows.writeStream.format("noop").queryName(query.name).outputMode("update")
+    running = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    running.awaitTermination()
+    shutil.rmtree(checkpoint)
+    return sum(progress.sink.numOutputRows for progress in running.recentProgress)
+
+
+def emit(
+    spark: SparkSession,
+    bootstrap: str,
+    queries: Sequence[str],
+    *,
+    topic: str,
+    results: str,
+    closing: Iterable[bytes] = (),
+) -> None:
+    """Run queries as the product does, until their topics `<results>.<query>` hold the answers.
+
+    `closing` are the records that end the windows of processing time, written when those have passed.
+    """
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-", ignore_cleanup_errors=True) as home:
+        settings = Settings.model_construct(directory=Path(home))
+        declared = app(results, queries, topic=topic, results=results)
+        with Run.start(declared, mode=Mode.EXACT, settings=settings, bootstrap=bootstrap, spark=spark) as run:
+            run.finish_input()
+            if "q12" in queries:
+                time.sleep(WINDOW_OF_PROCESSING_TIME_S + 1)
+                producer = Producer(Connection(bootstrap))
+                for partition, record in enumerate(closing):
+                    producer.send(topic, record, partition=partition)
+                producer.flush()
+                run.finish_input()
+
+
+def main(*, query: str, topic: str, bootstrap: str, events: int, runs: int) -> None:
+    """Measure a query so many times."""
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-", ignore_cleanup_errors=True) as home:
+        place = Path(home)
+        spark = session("headrace-bench-nexmark", master=MASTER, log=place / "spark.log", report=note)
+        for number in range(runs):
+            declared = app("nexmark", [query], topic=topic, results="nexmark")
+            begun, used = time.perf_counter(), cpu_seconds()
+            measure(spark, Connection(bootstrap), declared, place / f"checkpoint-{number}")
+            seconds, cpu = time.perf_counter() - begun, cpu_seconds() - used
+            line = {"seconds": seconds, "events_per_second": round(events / seconds), "cpu_seconds": cpu}
+            print(json.dumps({**line, "load": load_average()}), flush=True)
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.argv[1]))

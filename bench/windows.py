@@ -1,0 +1,307 @@
+"""Windows: Nexmark's q5, q7, q11, q12, q15, q16, q17 and the sliding count, beside Flink in one run, on two cores.
+
+    python -m bench.windows [--events 2000000] [--warm 2] [--state hashmap] [--only q5 hopping …] [--quick]
+
+First the answers: two sets of 200,000 events, one in order and one with a second of disorder, through the queries as
+the product runs them (exact mode, Kafka to Kafka) and against an oracle in plain Python. Then the throughput: the whole
+topic to a sink that discards, each engine in a new process, one after the other; cold is the first run in it, warm the
+median of the others. Both read the same topic with the same watermark delay, two tasks and checkpoints. Flink keeps its
+state as `--state` says (`hashmap`: on the heap), Headrace in RocksDB. Without Flink there are Headrace's figures alone.
+
+`hopping` is a hopping window of 10 minutes every minute over payments of 100,000 keys; `keys` is what an event costs
+with 10,000 to 1,000,000 keys. `live` is the sliding count in live mode, end to end. The bench fails when an answer is
+wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from statistics import median
+
+from pyspark.sql import DataFrame
+from rich.console import Console
+from rich.table import Table
+
+import headrace as hr
+from bench.ground import Ground, ground, note
+from bench.latency import _measure as latency
+from bench.nexmark import oracle, ours, peer
+from bench.nexmark.events import Events
+from bench.nexmark.peer import Flink, Timing
+from bench.nexmark.queries import PARTITIONS, QUERIES, closing
+from bench.result import Result, print_result, print_table
+from bench.rounds import Speed, rounds
+from headrace.engine.mode import Mode
+from headrace.log.consumer import read
+
+GOALS = {"q5": 1.0, "q7": 1.0, "q11": 1.0}
+OTHER_GOAL = 0.7
+PAYMENTS = "payments"
+PAYMENTS_A_SECOND = 10_000
+KEYS = (10_000, 50_000, 200_000, 1_000_000)
+HOPPING_KEYS = 100_000
+CASES = (*QUERIES, "hopping", "keys", "live")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nexmark(Result):
+    """A query beside Flink; `equal` says whether its answers are right."""
+
+    peer_cold_events_per_second: int | None = None
+    peer_load: float | None = None
+    equal: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keyed(Result):
+    """A case with so many keys, and what it costs an event."""
+
+    keys: int
+    microseconds_an_event: float
+    cpu_microseconds_an_event: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.windows", description="Windows, beside Flink.")
+    parser.add_argument("--events", type=int, default=2_000_000, help="how many records (default 2,000,000)")
+    parser.add_argument("--checked", type=int, default=200_000, help="how many for the answers (default 200,000)")
+    parser.add_argument("--warm", type=int, default=2, help="warm runs, of which the median counts (default 2)")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds of the live measurement (default 60)")
+    parser.add_argument("--state", choices=("hashmap", "rocksdb"), default="hashmap", help="of Flink")
+    parser.add_argument("--only", nargs="+", choices=CASES, default=CASES, metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--quick", action="store_true", help="100,000 records, 20,000 for the answers, one warm run")
+    given = parser.parse_args()
+    if given.quick:
+        given.events, given.checked, given.warm, given.seconds = 100_000, 20_000, 1, 3.0
+    queries = [query for query in QUERIES if query in given.only]
+    wrong: list[str] = []
+    with ground("windows", master=ours.MASTER) as here:
+        if queries:
+            flink = peer.flink()
+            right = _checked(here, queries, given.checked, wrong)
+            compared = _compared(here, flink, right, count=given.events, warm=given.warm, state=given.state)
+            _print_compared(compared, f"{given.events:,} events, local[2], Flink's state: {given.state}")
+        if "hopping" in given.only or "keys" in given.only:
+            here.load(PAYMENTS, payments(given.events), partitions=PARTITIONS)
+        if "hopping" in given.only:
+            result = _hopping(here, given.events, given.warm)
+            print_result(result)
+            print_table([result], f"10 minutes every minute, {HOPPING_KEYS:,} keys, {given.events:,} payments")
+        if "keys" in given.only:
+            _print_keys([*_keys(here, given.events)], f"{given.events:,} payments, warm")
+    if "live" in given.only:
+        with ground("windows") as here:
+            warmup = 2.0 if given.quick else 20.0
+            result = latency(here, sliding, Mode.LIVE, rate=1_000, warmup=warmup, seconds=given.seconds)
+            result = replace(result, goal_p50_ms=10.0, goal_p99_ms=100.0)
+            print_result(result)
+            print_table([result], f"1,000 events/s, {given.seconds:g} s after {warmup:g} s of warm-up")
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+# Nexmark
+
+
+def _checked(here: Ground, queries: Sequence[str], count: int, wrong: list[str]) -> dict[str, bool]:
+    """Whether each query gives the right answers, from events in order and from shuffled ones."""
+    right = dict.fromkeys(queries, True)
+    for name, events in {
+        "ordered": Events(count),
+        "shuffled": Events(count, seed=7, rate=500, shuffle=500),
+    }.items():
+        here.load(name, [*events, *closing(events)], partitions=PARTITIONS)
+        bids = oracle.bids(events)
+        note(f"computing the answers of {', '.join(queries)}")
+        bootstrap = here.connection.bootstrap
+        ours.emit(here.spark, bootstrap, queries, topic=name, results=f"{name}.ours", closing=closing(events))
+        for query in queries:
+            rows = [json.loads(one.value) for one in read(here.connection, f"{name}.ours.{query}") if one.value]
+            verdict = oracle.compare(query, bids, rows)
+            told = "equal" if verdict.equal else "NOT equal"
+            note(f"{query}, {name}: {verdict.rows:,} rows, {verdict.given:,} given, {told}")
+            if not verdict.equal:
+                right[query] = False
+                wrong.append(f"{query} is wrong on the {name} events: {verdict}")
+    return right
+
+
+def _compared(
+    here: Ground, flink: Flink | None, right: dict[str, bool], *, count: int, warm: int, state: str
+) -> list[Nexmark]:
+    """Headrace and Flink, one after the other, query by query."""
+    events = Events(count)
+    here.load("events", (record for part in (events, closing(events)) for record in part), partitions=PARTITIONS)
+    results: list[Nexmark] = []
+    for query, equal in right.items():
+        asked = {"query": query, "topic": "events", "bootstrap": here.connection.bootstrap}
+        asked |= {"events": count, "runs": 1 + warm}
+        mine = _timed(query, "Headrace", lambda asked=asked: peer.ours(**asked))
+        theirs = _timed(query, "Flink", lambda asked=asked: flink.run(**asked, state=state) if flink else None)
+        if mine is None:
+            right[query] = False
+            continue
+        result = Nexmark(
+            case=query,
+            mode=str(Mode.EXACT),
+            events=count,
+            events_per_second=_warm(mine),
+            events_per_cpu_second=_warm_by_cpu(mine, count),
+            cold_events_per_second=mine[0].events_per_second,
+            goal=GOALS.get(query, OTHER_GOAL),
+            load=mine[-1].load,
+            equal=equal,
+        )
+        if theirs:
+            result = replace(
+                result,
+                peer=f"flink {state}",
+                peer_events_per_second=_warm(theirs),
+                peer_events_per_cpu_second=_warm_by_cpu(theirs, count),
+                peer_cold_events_per_second=theirs[0].events_per_second,
+                peer_load=theirs[-1].load,
+                ratio=round(_warm(mine) / _warm(theirs), 2),
+            )
+        else:
+            result = replace(result, goal=None)
+        print_result(result)
+        results.append(result)
+    return results
+
+
+def _timed(query: str, engine: str, run: Callable[[], list[Timing] | None]) -> list[Timing] | None:
+    try:
+        timings = run()
+    except peer.RunFailedError as error:
+        note(f"{query} failed on {engine}: {error}")
+        return None
+    for number, one in enumerate(timings or ()):
+        kind = "warm" if number else "cold"
+        note(
+            f"{kind} {query} on {engine}: {one.events_per_second:,} events/s, {one.seconds:.1f} s, "
+            f"{one.cpu_seconds:.1f} s of CPU, load {one.load}"
+        )
+    return timings
+
+
+def _warm(timings: Sequence[Timing]) -> int:
+    return round(median(one.events_per_second for one in timings[1:]))
+
+
+def _warm_by_cpu(timings: Sequence[Timing], events: int) -> int:
+    return round(events / median(one.cpu_seconds for one in timings[1:]))
+
+
+def _print_compared(results: Sequence[Nexmark], caption: str) -> None:
+    table = Table(caption=caption, caption_justify="left")
+    table.add_column("query")
+    for name in ("Headrace cold", "warm", "Flink cold", "warm", "ratio", "goal", "by CPU", "equal"):
+        table.add_column(name, justify="right")
+    for one in results:
+        mine, theirs = one.events_per_cpu_second, one.peer_events_per_cpu_second
+        by_cpu = round(mine / theirs, 2) if mine and theirs else None
+        figures = (one.cold_events_per_second, one.events_per_second, one.peer_cold_events_per_second,
+                   one.peer_events_per_second, one.ratio, one.goal, by_cpu)  # fmt: skip
+        cells = ("" if figure is None else f"{figure:,}" for figure in figures)
+        table.add_row(one.case, *cells, "yes" if one.equal else "no")
+    Console(stderr=True).print(table)
+
+
+# Payments
+
+
+def payments(count: int, *, seed: int = 1) -> Iterator[bytes]:
+    """Payments, `PAYMENTS_A_SECOND` of them a second of event time."""
+    dice = random.Random(seed)
+    start, step = datetime(2026, 1, 1, tzinfo=UTC), 1_000_000 // PAYMENTS_A_SECOND
+    second = ""
+    for n in range(count):
+        place = n % PAYMENTS_A_SECOND
+        if place == 0:
+            second = (start + timedelta(seconds=n // PAYMENTS_A_SECOND)).strftime("%Y-%m-%dT%H:%M:%S")
+        cents = int(dice.random() * 50_000)
+        yield f'{{"id":{n},"amount":{cents // 100}.{cents % 100:02},"at":"{second}.{place * step:06}Z"}}'.encode()
+
+
+def sliding(rows: DataFrame) -> DataFrame:
+    """Each payment with how many its card had in the last minute."""
+    recent = hr.sliding(rows.where("amount > 0"), by="card", within="1 minute", n=hr.count())
+    return recent.where("change = '+'").select("id", "card", "n")
+
+
+def _hopping(here: Ground, count: int, warm: int) -> Result:
+    speed = rounds({"hopping": lambda: _run(here, _in_hopping, HOPPING_KEYS)}, events=count, warm=warm)["hopping"]
+    return Result(
+        case="hopping",
+        mode=str(Mode.EXACT),
+        events=count,
+        events_per_second=speed.warm,
+        events_per_cpu_second=speed.warm_by_cpu,
+        cold_events_per_second=speed.cold,
+        goal_events_per_second=60_000,
+    )
+
+
+def _keys(here: Ground, count: int) -> Iterator[Keyed]:
+    """What an event costs with few keys and with many."""
+    for case, rows in {"hopping": _in_hopping, "sliding": _in_sliding}.items():
+        ways = {f"{case}, {keys:,} keys": lambda rows=rows, keys=keys: _run(here, rows, keys) for keys in KEYS}
+        for keys, speed in zip(KEYS, rounds(ways, events=count, warm=1).values(), strict=True):
+            yield _keyed(case, keys, speed, count)
+
+
+def _keyed(case: str, keys: int, speed: Speed, count: int) -> Keyed:
+    result = Keyed(
+        case=case,
+        mode=str(Mode.EXACT),
+        events=count,
+        keys=keys,
+        events_per_second=speed.warm,
+        events_per_cpu_second=speed.warm_by_cpu,
+        microseconds_an_event=round(1e6 / speed.warm, 2),
+        cpu_microseconds_an_event=round(1e6 / speed.warm_by_cpu, 2),
+    )
+    print_result(result)
+    return result
+
+
+def _print_keys(results: Sequence[Keyed], caption: str) -> None:
+    table = Table(caption=caption, caption_justify="left")
+    for name in ("case", "keys", "events/s", "µs an event", "µs of CPU"):
+        table.add_column(name, justify="right")
+    for one in results:
+        cpu = f"{one.cpu_microseconds_an_event:,}"
+        table.add_row(one.case, f"{one.keys:,}", f"{one.events_per_second:,}", f"{one.microseconds_an_event:,}", cpu)
+    Console(stderr=True).print(table)
+
+
+def _in_hopping(rows: DataFrame) -> DataFrame:
+    hops = hr.hopping("10 minutes", "1 minute")
+    return hr.window(rows, hops, by="card", n=hr.count(), spent=hr.sum("amount"))
+
+
+def _in_sliding(rows: DataFrame) -> DataFrame:
+    return hr.sliding(rows, by="card", within="1 minute", emit="final", n=hr.count(), spent=hr.sum("amount"))
+
+
+def _run(here: Ground, rows: Callable[[DataFrame], DataFrame], keys: int) -> None:
+    """All payments once, of so many cards."""
+    app = hr.App("windows")
+    schema = "id bigint, amount double, at timestamp"
+    app.stream("events", topic=PAYMENTS, schema=schema, event_time="at", delay="5 seconds", partitions=PARTITIONS)
+
+    @app.stream
+    def result(events: DataFrame) -> DataFrame:
+        return rows(events.selectExpr("id", "amount", "at", f"pmod(xxhash64(id), {keys}) as card"))
+
+    ours.measure(here.spark, here.connection, app, here.settings.state / "checkpoints" / "windows")
+
+
+if __name__ == "__main__":
+    main()
