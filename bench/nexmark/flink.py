@@ -179,7 +179,7 @@ def declare(tables: Any, query: Query, topic: str, bootstrap: str, emit: str | N
     tables.execute_sql(f"CREATE TEMPORARY VIEW bid AS SELECT {names} FROM event WHERE kind = 'bid'")
     result = ", ".join(f"`{name}` {kind}" for name, kind in query.result.items())
     if query.key:
-        result += f", PRIMARY KEY ({', '.join(query.key)}) NOT ENFORCED"
+        result += f", PRIMARY KEY ({', '.join(f'`{name}`' for name in query.key)}) NOT ENFORCED"
     if emit is None:
         sink = "'connector' = 'blackhole'"
     else:
@@ -187,7 +187,7 @@ def declare(tables: Any, query: Query, topic: str, bootstrap: str, emit: str | N
         sink = f"""'connector' = {connector}, 'topic' = '{emit}', {kafka}, 'value.format' = 'json',
   'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = 'bench-{os.getpid()}',
   'properties.transaction.timeout.ms' = '600000'"""
-    tables.execute_sql(f"CREATE TEMPORARY TABLE result ({result}) WITH ({sink})")
+    tables.execute_sql(f"CREATE TEMPORARY TABLE given ({result}) WITH ({sink})")
 
 
 def cpu_seconds() -> float:
@@ -218,7 +218,7 @@ def main(
         declare(tables, QUERIES[query], topic, bootstrap, emit)
         for _ in range(runs):
             used = cpu_seconds()
-            result = tables.execute_sql(f"INSERT INTO result {QUERIES[query].sql}")
+            result = tables.execute_sql(f"INSERT INTO given {QUERIES[query].sql}")
             result.wait(LONGEST_S * 1000)
             seconds = result.get_job_client().get_job_execution_result().result().get_net_runtime() / 1000
             line = {"seconds": seconds, "events_per_second": round(events / seconds)}

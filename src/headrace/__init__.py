@@ -26,6 +26,7 @@ from headrace.operators.aggregate import (
 from headrace.operators.dedupe import dedupe
 from headrace.operators.event_time import event_time
 from headrace.operators.sliding import sliding
+from headrace.operators.top import top
 from headrace.operators.window import global_, hopping, session, tumbling, window
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "session",
     "sliding",
     "sum",
+    "top",
     "tumbling",
     "window",
 ]

@@ -12,6 +12,7 @@ from bench.nexmark.events import CHUNK, START_MS, Events
 from bench.nexmark.queries import PARTITIONS, QUERIES, closing
 from pyspark.sql import SparkSession
 
+from headrace.engine import frames
 from headrace.log import topic as topics
 from headrace.log.connection import Connection
 from headrace.log.consumer import read
@@ -21,8 +22,11 @@ from headrace.log.topic import Topic
 # The queries
 
 
-def test_every_query_gives_the_right_answer(spark: SparkSession, bootstrap: str, topic: Callable[[str], str]):
-    """Forty seconds of event time with half a second of disorder, so that windows and sessions end in between."""
+def test_every_query_gives_the_right_answer(
+    spark: SparkSession, bootstrap: str, topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+):
+    """Forty seconds of event time with half a second of disorder, in several batches, so that windows end in between."""
+    monkeypatch.setattr(frames, "MOST_RECORDS_A_BATCH", 6_000)
     events = Events(20_000, seed=7, rate=500, shuffle=250)
     name, results, connection = topic("nexmark"), topic("results"), Connection(bootstrap)
     topics.ensure(connection, [Topic(name, PARTITIONS)])

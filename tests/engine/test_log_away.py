@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,22 +33,21 @@ def unique(readings: DataFrame) -> DataFrame:
     return hr.dedupe(readings, by="id", within="10 minutes")
 
 
-class Sender:
+class Sender(threading.Thread):
     """Sends readings until it is told to stop; what the log does not take at once is sent again by the client."""
 
     def __init__(self, connection: Connection) -> None:
+        super().__init__(daemon=True)
         self.sent: list[str] = []
         self._done = threading.Event()
         self._producer = Producer(connection)
-        self._thread = threading.Thread(target=self._send)
-        self._thread.start()
 
     def stop(self) -> None:
         self._done.set()
-        self._thread.join()
+        self.join()
         self._producer.flush()
 
-    def _send(self) -> None:
+    def run(self) -> None:
         while not self._done.wait(0.05):
             self.sent.append(f"r{len(self.sent)}")
             self._producer.send("readings", {"id": self.sent[-1], "at": datetime.now(UTC)}, key=self.sent[-1])
@@ -58,12 +57,6 @@ class Sender:
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.delenv("HEADRACE_BOOTSTRAP", raising=False)
     return Settings.load(tmp_path)
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as opened:
-        yield opened
 
 
 def wait_for(condition: Callable[[], bool], run: Run) -> None:
@@ -77,24 +70,23 @@ def results(connection: Connection) -> set[str]:
     return {json.loads(record.value or b"")["id"] for record in read(connection, "unique")}
 
 
-def test_a_query_outlives_its_broker(spark: SparkSession, settings: Settings, stack: ExitStack):
-    first = stack.enter_context(Parts.start(settings))
-    connection = Connection(first.bootstrap)
-    run = stack.enter_context(
-        Run.start(app, mode=Mode.EXACT, settings=settings, bootstrap=first.bootstrap, spark=spark)
-    )
-    sender = Sender(connection)
-    stack.callback(sender.stop)
-    wait_for(lambda: bool(results(connection)), run)
+def test_a_query_outlives_its_broker(spark: SparkSession, settings: Settings):
+    with ExitStack() as brokers:
+        first = brokers.enter_context(Parts.start(settings))
+        connection = Connection(first.bootstrap)
+        with Run.start(app, mode=Mode.EXACT, settings=settings, bootstrap=first.bootstrap, spark=spark) as run:
+            sender = Sender(connection)
+            sender.start()
+            wait_for(lambda: bool(results(connection)), run)
 
-    os.kill(first.started[0].record.server.pid, signal.SIGKILL)
-    first.stop()
-    wait_for(lambda: any("log unreachable" in (told.error or "") for told in run.progress()), run)
+            os.kill(first.started[0].record.server.pid, signal.SIGKILL)
+            first.stop()
+            wait_for(lambda: any("log unreachable" in (told.error or "") for told in run.progress()), run)
 
-    again = stack.enter_context(Parts.start(settings))
-    assert again.bootstrap == first.bootstrap
-    back = len(sender.sent)
-    wait_for(lambda: len(sender.sent) > back, run)
-    sender.stop()
-    wait_for(lambda: results(connection) == set(sender.sent), run)
-    wait_for(lambda: all(told.error is None and not sum(told.lag.values()) for told in run.progress()), run)
+            again = brokers.enter_context(Parts.start(settings))
+            assert again.bootstrap == first.bootstrap
+            back = len(sender.sent)
+            wait_for(lambda: len(sender.sent) > back, run)
+            sender.stop()
+            wait_for(lambda: results(connection) == set(sender.sent), run)
+            wait_for(lambda: all(told.error is None and not sum(told.lag.values()) for told in run.progress()), run)

@@ -127,9 +127,9 @@ def sharded(rows: DataFrame, spec: Mapping[str, Any]) -> DataFrame:
     shards = spark.conf.get("spark.sql.shuffle.partitions")
     keys = ", ".join(f"{name} {rows.schema[name].dataType.simpleString()}" for name in spec["by"])
     aggregates = ", ".join(f"{one['name']} {one['kind']} {one['type']}" for one in spec["aggregates"])
-    layout = {name: spec[name] for name in ("size_ms", "every_ms", "offset_ms", "gap_ms", "timezone") if spec.get(name)}
+    layout = {name: spec[name] for name in ("size_ms", "every_ms", "offset_ms", "gap_ms", "within_ms", "timezone", "n", "score") if spec.get(name)}
     late = _late_rows(spark, spec["operator"], f"{spec['kind']} {layout} by {keys} of {aggregates} in {shards} shards")
-    time = rows.schema[spec["time"]].metadata
+    time = rows.schema[spec["time"]].metadata if spec["time"] else {}
     frame = _kernel(spark).Operator.rows(
         rows._jdf,
         json.dumps(spec),

@@ -326,7 +326,7 @@ def refuse_options(operator: str, **options: object) -> None:
             )  # fmt: skip
 
 
-def keys(rows: DataFrame, by: str | Sequence[str], operator: str) -> list[str]:
+def keys(rows: DataFrame, by: str | Sequence[str], operator: str, *, option: str = "by") -> list[str]:
     """The columns that make a group; none is one group of all rows."""
     names = [by] if isinstance(by, str) else list(by)
     fields = {field.name: field for field in rows.schema.fields}
@@ -334,20 +334,26 @@ def keys(rows: DataFrame, by: str | Sequence[str], operator: str) -> list[str]:
         if name not in fields:
             raise DeclarationError(
                 "HR-030", f"`{operator}` names the column `{name}`, which its input does not have.",
-                where=calling().at("by"), found=", ".join(fields), fix="name one of the columns found",
+                where=calling().at(option), found=", ".join(fields), fix="name one of the columns found",
             )  # fmt: skip
         if isinstance(fields[name].dataType, _NO_KEYS):
             raise DeclarationError(
-                "HR-032", f"`{operator}` cannot make groups by `{name}`.", where=calling().at("by"),
+                "HR-032", f"`{operator}` cannot make groups by `{name}`.", where=calling().at(option),
                 found=fields[name].dataType.simpleString(),
                 fix="use columns of exact, plain types, such as a string or a whole number",
             )  # fmt: skip
         if names.count(name) > 1:
             raise DeclarationError(
-                "HR-032", f"`{operator}` names `{name}` twice.", where=calling().at("by"), found=", ".join(names),
+                "HR-032", f"`{operator}` names `{name}` twice.", where=calling().at(option), found=", ".join(names),
                 fix="name it once",
             )  # fmt: skip
     return names
+
+
+def expression(rows: DataFrame, text: str, operator: str, option: str) -> Column:
+    """A plain SQL expression over the rows that another option of an operator names."""
+    _types(rows, [(operator, option, text)], operator)
+    return F.expr(text)
 
 
 def _types(rows: DataFrame, texts: Sequence[tuple[str, str, str]], operator: str) -> dict[str, DataType]:

@@ -1,7 +1,10 @@
 package headrace.kernel;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashSet;
@@ -16,6 +19,7 @@ import org.apache.datasketches.kll.KllDoublesSketch;
 import org.apache.datasketches.memory.Memory;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.catalyst.util.TypeUtils;
 import org.apache.spark.sql.types.DataType;
@@ -23,6 +27,8 @@ import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.sketch.CountMinSketch;
+import org.apache.spark.util.sketch.IncompatibleMergeException;
 import scala.math.Ordering;
 
 /** The aggregate functions. */
@@ -52,6 +58,8 @@ final class Functions {
       case "approx_distinct" -> new ApproxDistinct(input, in, spec.get("lg_k").asInt());
       case "approx_quantile" -> new ApproxQuantile(input, spec.get("q").asDouble(), spec.get("k").asInt());
       case "approx_top_k" -> new ApproxTop(input, spec.get("k").asInt(), spec.get("capacity").asInt());
+      case "count_min" -> new CountMin(input, texts(spec.get("of")), spec.get("error").asDouble(),
+          spec.get("confidence").asDouble());
       default -> throw new IllegalArgumentException("there is no aggregate " + kind);
     };
   }
@@ -556,7 +564,7 @@ final class Functions {
 
     @Override
     Object result(Accumulator of) {
-      return of.cells[cell] == null ? 0L : Math.round(sketch(of).getEstimate());
+      return of.cells[cell] == null ? 0L : Math.round(sketch(of).getCompositeEstimate());
     }
 
     @Override
@@ -660,7 +668,7 @@ final class Functions {
       ArrayList<ItemsSketch.Row<String>> rows = new ArrayList<>(
           List.of(sketch(of).getFrequentItems(ErrorType.NO_FALSE_NEGATIVES)));
       rows.sort((a, b) -> a.getEstimate() != b.getEstimate() ? Long.compare(b.getEstimate(), a.getEstimate())
-          : a.getItem().compareTo(b.getItem()));
+          : UTF8String.fromString(a.getItem()).compareTo(UTF8String.fromString(b.getItem())));
       return new GenericArrayData(rows.stream().limit(k).map(row -> new GenericInternalRow(
           new Object[] {UTF8String.fromString(row.getItem()), row.getEstimate()})).toArray());
     }
@@ -675,6 +683,83 @@ final class Functions {
       byte[] bytes = Value.sized(in);
       if (bytes.length > 0) to.cells[cell] = ItemsSketch.getInstance(Memory.wrap(bytes), ITEMS);
     }
+  }
+
+  /** How often each of a few values is there. */
+  private static final class CountMin extends Aggregate {
+    private static final int SEED = 1;
+    private final int input;
+    private final String[] of;
+    private final double error;
+    private final double confidence;
+
+    CountMin(int input, String[] of, double error, double confidence) {
+      this.input = input;
+      this.of = of;
+      this.error = error;
+      this.confidence = confidence;
+    }
+
+    @Override
+    int cells() {
+      return 1;
+    }
+
+    private CountMinSketch sketch(Accumulator of) {
+      if (of.cells[cell] == null) of.cells[cell] = CountMinSketch.create(error, confidence, SEED);
+      return (CountMinSketch) of.cells[cell];
+    }
+
+    @Override
+    void add(Accumulator to, InternalRow row, long at) {
+      if (!row.isNullAt(input)) sketch(to).addBinary(row.getUTF8String(input).getBytes());
+    }
+
+    @Override
+    void merge(Accumulator to, Accumulator from) {
+      if (from.cells[cell] == null) return;
+      try {
+        sketch(to).mergeInPlace(sketch(from));
+      } catch (IncompatibleMergeException e) {
+        throw new IllegalStateException(e);
+      }
+    }
+
+    @Override
+    Object result(Accumulator from) {
+      Object[] names = new Object[of.length], counts = new Object[of.length];
+      for (int i = 0; i < of.length; i++) {
+        names[i] = UTF8String.fromString(of[i]);
+        counts[i] = from.cells[cell] == null ? 0L : sketch(from).estimateCount(of[i].getBytes(StandardCharsets.UTF_8));
+      }
+      return new ArrayBasedMapData(new GenericArrayData(names), new GenericArrayData(counts));
+    }
+
+    @Override
+    void write(Accumulator from, ByteSink out) {
+      try {
+        out.putSized(from.cells[cell] == null ? new byte[0] : sketch(from).toByteArray());
+      } catch (IOException e) {
+        throw new UncheckedIOException(e);
+      }
+    }
+
+    @Override
+    void read(Accumulator to, ByteBuffer in) {
+      byte[] bytes = Value.sized(in);
+      if (bytes.length == 0) return;
+      try {
+        to.cells[cell] = CountMinSketch.readFrom(bytes);
+      } catch (IOException e) {
+        throw new UncheckedIOException(e);
+      }
+    }
+  }
+
+  private static String[] texts(JsonNode list) {
+    String[] texts = new String[list.size()];
+    for (int i = 0; i < texts.length; i++) texts[i] = list.get(i).asText();
+    return texts;
   }
 
   @SuppressWarnings("unchecked")

@@ -54,7 +54,7 @@ final class Message {
     }
 
     /** Called by Spark. */
-    public byte[] wrap(InternalRow row, InternalRow keys, Long at) {
+    public byte[] wrap(InternalRow row, InternalRow keys, long at) {
       if (packRow == null) {
         packRow = UnsafeProjection.create(rows);
         packKey = UnsafeProjection.create(key);
@@ -62,7 +62,7 @@ final class Message {
       UnsafeRow packed = packRow.apply(row), name = packKey.apply(keys);
       int rowSize = packed.getSizeInBytes(), keySize = name.getSizeInBytes();
       byte[] out = new byte[12 + keySize + rowSize];
-      ByteBuffer.wrap(out).putLong(at == null ? NO_TIME : at).putInt(keySize);
+      ByteBuffer.wrap(out).putLong(at).putInt(keySize);
       name.writeToMemory(out, Platform.BYTE_ARRAY_OFFSET + 12);
       packed.writeToMemory(out, Platform.BYTE_ARRAY_OFFSET + 12 + keySize);
       return out;

@@ -91,7 +91,9 @@ public final class Operator implements Serializable {
       LateRows late) {
     int partitions = Integer.parseInt(in.sparkSession().conf().get("spark.sql.shuffle.partitions"));
     Operator operator = new Operator(spec, in.schema(), live, partitions, delayMillis * 1000, idleMillis, late);
-    Column time = functions.unix_micros(PackedRow.column(operator.spec().get("time").asText()));
+    JsonNode at = operator.spec().get("time");
+    Column none = functions.lit(Message.NO_TIME);
+    Column time = at.isNull() ? none : functions.coalesce(functions.unix_micros(PackedRow.column(at.asText())), none);
     Column all = struct(in.schema());
     Column key = operator.key.isEmpty() ? functions.struct(functions.lit(null).cast("int")) : struct(operator.key);
     Dataset<byte[]> messages = in

@@ -31,7 +31,11 @@ final class ResultRow {
       values[at++] = end;
     }
     operator.aggregates.results(gathered, values, at);
-    if (operator.changes) values[values.length - 1] = PLUS;
+    return operator.changes ? plus(values) : values;
+  }
+
+  static Object[] plus(Object[] values) {
+    values[values.length - 1] = PLUS;
     return values;
   }
 

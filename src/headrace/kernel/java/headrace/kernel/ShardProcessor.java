@@ -66,13 +66,19 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       case "session" -> new Sessions(operator);
       case "sliding" -> new Sliding(operator);
       case "global" -> new Running(operator);
+      case "top" -> new Top(operator);
       default -> new Windows(operator);
     };
   }
 
   /** Whether the operator takes rows that were gathered before they were sent. */
   static boolean gathers(Operator operator) {
-    return !operator.kind.equals("sliding");
+    return !operator.kind.equals("sliding") && !operator.kind.equals("top");
+  }
+
+  /** Whether rows need no event time. */
+  boolean timeless() {
+    return false;
   }
 
   /** Numbers that an empty shard begins with. */
@@ -179,7 +185,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       long at = in.getLong();
       Key key = new Key(Value.sized(in));
       row.pointTo(message, Platform.BYTE_ARRAY_OFFSET + in.position(), in.remaining());
-      if (at == Message.NO_TIME) late(null);
+      if (at == Message.NO_TIME && !timeless()) late(null);
       else take(key, at, row);
     }
     if (operator.live) hear(sender, senders, watermark);

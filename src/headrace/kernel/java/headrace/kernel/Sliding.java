@@ -9,7 +9,6 @@ import java.util.LinkedHashSet;
 import java.util.Map;
 import java.util.PriorityQueue;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Every row with aggregates over those of its key in the time before it; operators/sliding.py says what they mean.
@@ -21,7 +20,6 @@ final class Sliding extends ShardProcessor<Sliding.Slice> {
   private static final long serialVersionUID = 1L;
   private static final int PASSED = OWN_MARKS;
   private static final int SLICES = 8;
-  private static final UTF8String PLUS = UTF8String.fromString("+");
 
   private final long within;
   private final long size;
@@ -184,8 +182,7 @@ final class Sliding extends ShardProcessor<Sliding.Slice> {
       values[at] = row.isNullAt(at) ? null : row.get(at, operator.input.fields()[at].dataType());
     }
     operator.aggregates.results(sum, values, at);
-    if (operator.changes) values[values.length - 1] = PLUS;
-    return values;
+    return operator.changes ? ResultRow.plus(values) : values;
   }
 
   @Override

@@ -14,12 +14,13 @@ import java.time.ZoneId;
  */
 abstract class Windowing implements Serializable {
   private static final long serialVersionUID = 1L;
+  private static final long DAY = 86_400_000_000L;
 
   static Windowing of(JsonNode spec) {
     String kind = spec.get("kind").asText();
     if (kind.equals("global")) return new Global();
     long size = spec.get("size_ms").asLong() * 1000, offset = spec.path("offset_ms").asLong() * 1000;
-    if (spec.hasNonNull("timezone")) return new Days(ZoneId.of(spec.get("timezone").asText()), size / 86_400_000_000L, offset);
+    if (spec.hasNonNull("timezone")) return new Days(ZoneId.of(spec.get("timezone").asText()), size / DAY, offset / DAY);
     return new Even(size, kind.equals("hopping") ? spec.get("every_ms").asLong() * 1000 : size, offset);
   }
 
@@ -104,18 +105,20 @@ abstract class Windowing implements Serializable {
 
     private long start(long day) {
       Instant start = LocalDate.ofEpochDay(day).atStartOfDay(zone).toInstant();
-      return start.getEpochSecond() * 1_000_000 + start.getNano() / 1000 + offset;
+      return start.getEpochSecond() * 1_000_000 + start.getNano() / 1000;
     }
 
-    private long day(long at) {
-      long micros = at - offset;
-      Instant instant = Instant.ofEpochSecond(Math.floorDiv(micros, 1_000_000L), Math.floorMod(micros, 1_000_000L) * 1000);
-      return Math.floorDiv(instant.atZone(zone).toLocalDate().toEpochDay(), days) * days;
+    /** The first day of the window that holds the time. */
+    private long first(long at) {
+      Instant instant = Instant.ofEpochSecond(Math.floorDiv(at, 1_000_000L), Math.floorMod(at, 1_000_000L) * 1000);
+      long day = instant.atZone(zone).toLocalDate().toEpochDay();
+      if (at >= start(day + 1)) day++; // a clock that went back over midnight: the first midnight counts
+      return day - Math.floorMod(day - offset, days);
     }
 
     @Override
     long pane(long at) {
-      return start(day(at));
+      return start(first(at));
     }
 
     @Override
@@ -125,12 +128,12 @@ abstract class Windowing implements Serializable {
 
     @Override
     long before(long window) {
-      return start(day(window) - days);
+      return start(first(window) - days);
     }
 
     @Override
     long end(long window) {
-      return start(day(window) + days);
+      return start(first(window) + days);
     }
 
     @Override

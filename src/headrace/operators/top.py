@@ -1,0 +1,123 @@
+"""`top`: the first n rows of each group by a score.
+
+    hr.top(scores, 10, by="points", within="game")
+    hr.top(hr.window(views, hr.tumbling("1 hour"), by="url", n=hr.count()), 20, by="n", within=["window_start"])
+
+**Meaning.** Of the rows that are equal in `within`, the `n` with the greatest `by` (an SQL expression; null is the
+least), each with its `place` from 1. Rows with the same score are ordered by their columns from left to right, so that
+the answer does not depend on the order in which they came. Without columns in `within` there is one group.
+
+**Changes.** The result is a table of changes: `change` is `+` where a row takes a place and `-` where it leaves it. When
+the input is one too (it has a column `change`), rows that it takes back leave the ranking and others move up.
+
+**Convergence.** The rows put there and not taken back are the batch answer, whatever the order of the input.
+
+**Work.** Rows are ranked in as many parts as there are tasks first, and only the first n of each part meet in the one
+task of their group; so a ranking of everything does not bring all rows to one place.
+
+**State.** For ever: of an input without changes the first n rows of a group and part, of one with changes all its rows.
+Rank within windows, and over keys that come to an end, or restart with another name when the state has grown too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DataType, LongType, MapType, StringType, VariantType
+from pyspark.sql.window import Window as Ranges
+
+from headrace.call import calling
+from headrace.errors import DeclarationError
+from headrace.kernel import bridge
+from headrace.names import COLUMN_PREFIX
+from headrace.operators import aggregate
+from headrace.operators.window import CHANGE, ddl, quoted
+
+PLACE = "place"
+_PART = f"{COLUMN_PREFIX}part"
+_SCORE = f"{aggregate.INPUT_PREFIX}0"
+_SIGN = f"{aggregate.INPUT_PREFIX}1"
+_MOST = 10_000
+
+
+def top(rows: DataFrame, n: int, /, *, by: str, within: str | Sequence[str] = ()) -> DataFrame:
+    """The `n` rows of each group of `within` with the greatest `by`, with their `place`."""
+    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= _MOST:
+        raise DeclarationError(
+            "HR-042", "`top` cannot rank this many rows.", where=calling().where, found=n,
+            fix=f"give it a number from 1 to {_MOST:,}",
+        )  # fmt: skip
+    keys = aggregate.keys(rows, within, "top", option="within")
+    columns = [name for name in rows.columns if name != CHANGE]
+    _check_columns(rows, columns)
+    score = aggregate.expression(rows, by, "top", "by")
+    signs = CHANGE in rows.columns
+    if not rows.isStreaming:
+        return _batch(rows, n, score, keys, columns, signs=signs)
+    plain = rows.select(*(F.col(quoted(name)) for name in columns), *_inputs(score, signs=signs))
+    shards = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    part = F.pmod(F.xxhash64(*(F.col(quoted(name)) for name in columns)), F.lit(shards)).alias(_PART)
+    parted = plain.select(part, *plain.columns)
+    some = bridge.sharded(parted, _spec(parted, n, [*keys, _PART], [_PART, *columns], by, signs=signs, places=False))
+    whole = some.select(*(F.col(quoted(name)) for name in columns), *_inputs(score, signs=True))
+    return bridge.sharded(whole, _spec(whole, n, keys, columns, by, signs=True, places=True))
+
+
+def _inputs(score: Column, *, signs: bool) -> list[Column]:
+    return [score.alias(_SCORE), *([F.col(CHANGE).alias(_SIGN)] if signs else [])]
+
+
+def _spec(
+    rows: DataFrame, n: int, keys: Sequence[str], columns: Sequence[str], by: str, *, signs: bool, places: bool
+) -> dict[str, Any]:
+    """What the kernel is told."""
+    output: list[tuple[str, DataType]] = [(name, rows.schema[name].dataType) for name in columns]
+    if places:
+        output.append((PLACE, LongType()))
+    return {
+        "operator": "top",
+        "kind": "top",
+        "n": n,
+        "score": by,
+        "by": list(keys),
+        "time": None,
+        "columns": list(columns),
+        "taken_back": signs,
+        "places": places,
+        "changes": True,
+        "aggregates": [],
+        "output": ddl([*output, (CHANGE, StringType())]),
+    }
+
+
+def _batch(
+    rows: DataFrame, n: int, score: Column, keys: Sequence[str], columns: Sequence[str], *, signs: bool
+) -> DataFrame:
+    """The batch twin: rows that were not taken back, numbered."""
+    held = rows
+    all_columns = [F.col(quoted(name)) for name in columns]
+    if signs:
+        sign = F.when(F.col(CHANGE) == "-", -1).otherwise(1)
+        counted = rows.groupBy(*all_columns).agg(F.sum(sign).alias(_PART)).where(F.col(_PART) > 0)
+        held = counted.select(*all_columns, F.explode(F.sequence(F.lit(1), F.col(_PART))).alias(_PART))
+    order = Ranges.partitionBy(*(F.col(quoted(key)) for key in keys)).orderBy(score.desc(), F.struct(*all_columns))
+    placed = held.withColumn(PLACE, F.row_number().over(order).cast("bigint")).where(F.col(PLACE) <= n)
+    return placed.select(*all_columns, F.col(PLACE), F.lit("+").alias(CHANGE))
+
+
+def _check_columns(rows: DataFrame, columns: Sequence[str]) -> None:
+    for name in columns:
+        kind = rows.schema[name].dataType
+        if name.lower() == PLACE:
+            raise DeclarationError(
+                "HR-036", f"`top` adds a column `{PLACE}`, and its input has one.", where=calling().where,
+                found=", ".join(columns), fix="rename the column of the input first",
+            )  # fmt: skip
+        if isinstance(kind, MapType | VariantType):
+            raise DeclarationError(
+                "HR-042", f"`top` cannot order rows by `{name}`.", where=calling().where, found=kind.simpleString(),
+                fix="leave the column out, or turn it into text with `to_json`",
+            )  # fmt: skip
