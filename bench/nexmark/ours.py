@@ -66,7 +66,7 @@ def emit(
     """
     with tempfile.TemporaryDirectory(prefix="headrace-bench-", ignore_cleanup_errors=True) as home:
         settings = Settings.model_construct(directory=Path(home))
-        declared = app(results, queries, topic=topic, results=results)
+        declared = app(queries, topic=topic, results=results)
         with Run.start(declared, mode=Mode.EXACT, settings=settings, bootstrap=bootstrap, spark=spark) as run:
             run.finish_input()
             if "q12" in queries:
@@ -84,7 +84,7 @@ def main(*, query: str, topic: str, bootstrap: str, events: int, runs: int) -> N
         place = Path(home)
         spark = session("headrace-bench-nexmark", master=MASTER, log=place / "spark.log", report=note)
         for number in range(runs):
-            declared = app("nexmark", [query], topic=topic, results="nexmark")
+            declared = app([query], topic=topic, results="nexmark")
             begun, used = time.perf_counter(), cpu_seconds()
             measure(spark, Connection(bootstrap), declared, place / f"checkpoint-{number}")
             seconds, cpu = time.perf_counter() - begun, cpu_seconds() - used

@@ -62,9 +62,9 @@ def closing(events: Events) -> list[bytes]:
     return [b'{"kind":"close","ts":%d}' % (events.end_ms + CLOSED_AFTER_MS)] * PARTITIONS
 
 
-def app(name: str, queries: Sequence[str], *, topic: str, results: str) -> hr.App:
+def app(queries: Sequence[str], *, topic: str, results: str) -> hr.App:
     """An app of some queries over the events of a topic; a query writes to the topic `<results>.<query>`."""
-    declared = hr.App(name)
+    declared = hr.App("nexmark")
     columns = dict.fromkeys(column for query in queries for column in QUERIES[query].columns)
     schema = ", ".join(["kind string, ts bigint", *(f"{column} {_TYPES[column]}" for column in columns)])
     declared.stream("events", topic=topic, schema=schema, partitions=PARTITIONS)

@@ -136,9 +136,10 @@ class App:
         """Declare an input, `app.stream("transactions", schema=…)`, or a function, `@app.stream`.
 
         `topic` is the name unless given. `event_time` is a timestamp column, and `delay` how much later than others an
-        event may come; a partition that brings nothing for `idle` (30 seconds) is not waited for, and an event more than
-        `future` (1 day) ahead of its record's own time is a dead letter. `id` is the column that makes an event unique. `key` is the Kafka key: a function's results with
-        the same key stay in order. For a function, `topic`, `partitions` or `retention` ask for a topic of its own.
+        event may come; a partition that brings nothing for `idle` (30 seconds) is not waited for, and an event that is
+        more than `future` (1 day) ahead of its record's own time is a dead letter. `id` is the column that makes an
+        event unique. `key` is the Kafka key: a function's results with the same key stay in order. For a function,
+        `topic`, `partitions` or `retention` ask for a topic of its own.
         """
         call = calling()
         if name_or_function is not None and not callable(name_or_function):

@@ -25,7 +25,7 @@ from headrace.log.topic import Topic
 def test_every_query_gives_the_right_answer(
     spark: SparkSession, bootstrap: str, topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ):
-    """Forty seconds of event time with half a second of disorder, in several batches, so that windows end in between."""
+    """Forty seconds of event time with half a second of disorder, in several batches, so that windows end in them."""
     monkeypatch.setattr(frames, "MOST_RECORDS_A_BATCH", 6_000)
     events = Events(20_000, seed=7, rate=500, shuffle=250)
     name, results, connection = topic("nexmark"), topic("results"), Connection(bootstrap)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -90,8 +92,6 @@ def test_a_chain_of_queries_gives_the_batch_answer_and_tells_how_it_is(spark: Sp
 
 def _told(driver: Driver) -> dict[str, progress.Progress]:
     """Progress once every query has said that it has no lag left."""
-    import time
-
     until = time.monotonic() + 120
     while time.monotonic() < until:
         told = driver.progress()
@@ -132,6 +132,35 @@ def test_a_dead_letter_that_is_put_back_flows(spark: SparkSession, bootstrap: st
         assert report.replayed == 1
         assert [row["amount"] for row in driver.read("unique")] == [99.0]
         assert pending(driver.connection, source) == 0
+
+
+@pytest.mark.parametrize("mode", [Mode.EXACT, Mode.LIVE])
+def test_a_dead_letter_larger_than_the_broker_takes_is_kept_whole(
+    spark: SparkSession, bootstrap: str, settings: Settings, topic: Callable[[], str], mode: Mode
+):
+    source, connection = topic(), Connection(bootstrap)
+    # Bytes that do not get smaller by compression: more than Kafka's usual limit, and than the embedded broker's.
+    large = [random.Random(size).randbytes(size) for size in (5_000_000, 12_000_000)]
+    ensure(connection, [Topic(source, 1, config={"max.message.bytes": "20000000"})])
+    app = hr.App("large")
+    app.stream("payments", schema=SCHEMA, topic=source, event_time="at", id="id", partitions=1)
+
+    @app.stream(topic=topic())
+    def result(payments):
+        return payments
+
+    with Producer(connection) as producer:
+        for value in large:
+            producer.send(source, value)
+        producer.send(source, payments(1)[0])
+    with Run.start(app, mode=mode, settings=settings, bootstrap=bootstrap, spark=spark) as run:
+        until, letters = time.monotonic() + 120, []
+        while len(letters) < len(large) or not list(read(connection, app.graph().node("result").topic)):
+            assert time.monotonic() < until, run.progress()
+            run.wait(0.5)
+            letters = list(dead_letters(connection, source))
+    assert [letter.source.offset for letter in letters] == [0, 1]
+    assert [letter.raw for letter in letters] == large
 
 
 def test_batch_writes_the_answer_over_history(spark: SparkSession, bootstrap: str, settings: Settings, topic):

@@ -17,7 +17,9 @@ from headrace.testing import Driver, oracle
 
 SEED = int(os.environ.get("HEADRACE_SEED", "1"))
 START = datetime(2026, 3, 1, tzinfo=UTC)
-SCHEMA = "id string, card string, n bigint, small int, x double, price decimal(10, 2), text string, ok boolean, day date"
+SCHEMA = (
+    "id string, card string, n bigint, small int, x double, price decimal(10, 2), text string, ok boolean, day date"
+)
 
 app = hr.App("aggregates")
 app.stream("rows", schema=f"{SCHEMA}, at timestamp", event_time="at", id="id", future="3650 days")

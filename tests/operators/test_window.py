@@ -101,7 +101,16 @@ def example(seed: int, card: str) -> Iterable[Row]:
     at = dice.randrange(20_000_000)
     for number in range(dice.randrange(1, 14)):
         step = dice.choice(
-            (0, 1, dice.randrange(3_000_000), dice.randrange(30_000_000), 10_000_000, 10_000_001, 12_000_000, 30_000_000)
+            (
+                0,
+                1,
+                dice.randrange(3_000_000),
+                dice.randrange(30_000_000),
+                10_000_000,
+                10_000_001,
+                12_000_000,
+                30_000_000,
+            )
         )
         at = at + step
         if dice.random() < 0.2:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 import headrace as hr
 from headrace.testing import Driver
@@ -23,7 +23,13 @@ app.stream("phones", schema=SCHEMA, event_time="at", delay="10 seconds", id="id"
 @app.stream
 def visits(clicks):
     return hr.window(
-        clicks, hr.session("10 minutes"), by="who", emit="early", lateness="1 hour", clicks=hr.count(), of=hr.collect("id")
+        clicks,
+        hr.session("10 minutes"),
+        by="who",
+        emit="early",
+        lateness="1 hour",
+        clicks=hr.count(),
+        of=hr.collect("id"),
     )
 
 
@@ -49,9 +55,8 @@ def running(clicks):
 
 @app.stream
 def undated(clicks):
-    return hr.window(
-        clicks.withColumn("seen", F.expr("if(who = 'nobody', null, at)")), hr.tumbling("1 minute"), by="who", at="seen", n=hr.count()
-    )
+    seen = clicks.withColumn("seen", F.expr("if(who = 'nobody', null, at)"))
+    return hr.window(seen, hr.tumbling("1 minute"), by="who", at="seen", n=hr.count())
 
 
 def click(name: str, minutes: float, who: str = "ann", score: int = 1) -> dict[str, Any]:

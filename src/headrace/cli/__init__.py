@@ -6,6 +6,8 @@ declaration  check, graph, explain
 parts        setup, parts up|down|status
 run          run, dev
 status       status, and the health of a query in one word
+state        state: what the operators of the queries remember
+lateness     lateness: how late events come, and which delay covers how many
 record       a record of the log as text and as JSON
 topic        topic ls|describe|tail|produce
 dead         dead ls|show|replay

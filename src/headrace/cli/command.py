@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headrace.cli import dead, declaration, parts, run, status, terminal, topic
+from headrace.cli import dead, declaration, lateness, parts, run, state, status, terminal, topic
 from headrace.errors import HeadraceError
 
 DEBUG_VARIABLE = "HEADRACE_DEBUG"
@@ -68,6 +68,8 @@ app.command(
     "`headrace run app.py --master spark://host:7077 --bootstrap broker:9092 --checkpoints s3a://bucket/checkpoints`"
 )(run.run)
 app.command(epilog="Example: `headrace status --watch`")(status.status)
+app.command(epilog="Example: `headrace state alerts`")(state.state)
+app.command(epilog="Example: `headrace lateness app.py transactions`")(lateness.lateness)
 app.add_typer(topic.commands, name="topic")
 app.add_typer(dead.commands, name="dead")
 app.add_typer(parts.commands, name="parts")

@@ -15,7 +15,7 @@ import typer
 
 from headrace import names
 from headrace.cli import record, terminal
-from headrace.cli.place import HERE, AsJson, Bootstrap, Directory, connection_at, load_app
+from headrace.cli.place import AsJson, Kafka, load_app, with_kafka
 from headrace.errors import LogError
 from headrace.log import dead
 from headrace.log import topic as topics
@@ -37,6 +37,7 @@ Offsets = Annotated[
 
 
 @commands.command("ls")
+@with_kafka
 def list_letters(
     what: Annotated[
         str | None, typer.Argument(metavar="APP|TOPIC", show_default=False, help="An app's file, or a topic.")
@@ -44,15 +45,12 @@ def list_letters(
     *,
     count: Count = None,
     pending: Pending = False,
-    directory: Directory = HERE,
-    bootstrap: Bootstrap = None,
+    kafka: Kafka,
     as_json: AsJson = False,
 ) -> None:
     """Count the dead letters of every topic or of an app's, or list those of one topic."""
     if what is not None and not what.endswith(".py"):
-        letters = dead.dead_letters(
-            connection_at(directory, bootstrap), _source(what), pending_only=pending, limit=count
-        )
+        letters = dead.dead_letters(kafka.connection(), _source(what), pending_only=pending, limit=count)
         for letter in letters:
             if as_json:
                 terminal.out_json(record.letter_as_json(letter))
@@ -60,7 +58,7 @@ def list_letters(
                 when = record.moment(letter.timestamp_ms) or "-"
                 terminal.out("  ".join(map(terminal.safe, (str(letter.position), when, letter.query, letter.reason))))
         return
-    connection = connection_at(Path(what) if what else directory, bootstrap)
+    connection = kafka.connection(Path(what) if what else None)
     declared = {node.topic for node in load_app(Path(what)).graph().nodes} if what else None
     sources = [_source(name) for name in topics.names(connection) if name.endswith(names.DEAD_SUFFIX)]
     rows = [
@@ -82,18 +80,18 @@ def list_letters(
 
 
 @commands.command()
+@with_kafka
 def show(
     name: Name,
     *,
     offset: Offsets = None,
     count: Count = None,
     pending: Pending = False,
-    directory: Directory = HERE,
-    bootstrap: Bootstrap = None,
+    kafka: Kafka,
     as_json: AsJson = False,
 ) -> None:
     """Show the dead letters of a topic whole, with the reason and the record as it came."""
-    connection, source = connection_at(directory, bootstrap), _source(name)
+    connection, source = kafka.connection(), _source(name)
     if offset:
         letters = (_at(connection, source, position) for position in _positions(source, offset))
     else:
@@ -106,20 +104,20 @@ def show(
 
 
 @commands.command()
+@with_kafka
 def replay(
     name: Name,
     *,
     offset: Offsets = None,
     every: Annotated[bool, typer.Option("--all", help="Put back all that are pending.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    directory: Directory = HERE,
-    bootstrap: Bootstrap = None,
+    kafka: Kafka,
     as_json: AsJson = False,
 ) -> None:
     """Put dead letters back into the topic they came from, each once."""
     if bool(offset) == every:
         raise typer.BadParameter("say which: --all, or --offset P:O for each letter")
-    connection, source = connection_at(directory, bootstrap), _source(name)
+    connection, source = kafka.connection(), _source(name)
     positions = _positions(source, offset) if offset else None
     if not yes:
         asked = len(positions) if positions else dead.pending(connection, source)

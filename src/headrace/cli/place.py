@@ -6,8 +6,12 @@ Kafka is the one that the settings name, or the embedded one that runs in that d
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,6 +56,35 @@ def load_app(file: Path) -> App:
 def settings_at(place: Path, **given: Any) -> Settings:
     """The settings of a directory, or beside an app; `given` options win."""
     return Settings.load(place if place.is_dir() else place.parent, **given)
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """The Kafka that the options --directory and --bootstrap mean."""
+
+    directory: Path
+    bootstrap: str | None
+
+    def connection(self, beside: Path | None = None) -> Connection:
+        """How to reach it; the settings are those beside an app, if one is named."""
+        return connection_at(beside or self.directory, self.bootstrap)
+
+
+def with_kafka(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take --directory and --bootstrap, which it is given together as its argument `kafka`."""
+
+    @functools.wraps(command)
+    def called(directory: Path, bootstrap: str | None, **others: Any) -> None:
+        command(kafka=Kafka(directory, bootstrap), **others)
+
+    options = [
+        inspect.Parameter("directory", inspect.Parameter.KEYWORD_ONLY, default=HERE, annotation=Directory),
+        inspect.Parameter("bootstrap", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Bootstrap),
+    ]
+    own = inspect.signature(command, eval_str=True)
+    taken = [one for name, mine in own.parameters.items() for one in (options if name == "kafka" else [mine])]
+    called.__signature__ = own.replace(parameters=taken)  # pyright: ignore[reportAttributeAccessIssue]
+    return called
 
 
 def connection_at(place: Path, bootstrap: str | None) -> Connection:

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import record, terminal
-from headrace.cli.place import HERE, AsJson, Bootstrap, Directory, connection_at
+from headrace.cli.place import AsJson, Kafka, with_kafka
 from headrace.errors import RunError
 from headrace.log import topic as topics
 from headrace.log.connection import Connection
@@ -35,9 +35,10 @@ Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topi
 
 
 @commands.command("ls")
-def list_topics(directory: Directory = HERE, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
+@with_kafka
+def list_topics(*, kafka: Kafka, as_json: AsJson = False) -> None:
     """List the topics, without those that Kafka keeps for itself."""
-    there = connection_at(directory, bootstrap).metadata().topics
+    there = kafka.connection().metadata().topics
     rows = [(name, len(there[name].partitions)) for name in sorted(there) if not name.startswith("__")]
     if as_json:
         terminal.out_json([{"name": name, "partitions": partitions} for name, partitions in rows])
@@ -46,9 +47,10 @@ def list_topics(directory: Directory = HERE, bootstrap: Bootstrap = None, as_jso
 
 
 @commands.command()
-def describe(name: Name, directory: Directory = HERE, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
+@with_kafka
+def describe(name: Name, *, kafka: Kafka, as_json: AsJson = False) -> None:
     """Show the offsets and the configuration of a topic, and what each group has yet to read."""
-    found = topics.describe(connection_at(directory, bootstrap), name)
+    found = topics.describe(kafka.connection(), name)
     if as_json:
         terminal.out_json(asdict(found))
         return
@@ -65,6 +67,7 @@ def describe(name: Name, directory: Directory = HERE, bootstrap: Bootstrap = Non
     epilog="Examples:\n\n`headrace topic tail alerts -f`\n\n"
     "`headrace topic tail alerts --from 2026-03-01T12:00:00Z --json`"
 )
+@with_kafka
 def tail(
     name: Name,
     *,
@@ -80,12 +83,11 @@ def tail(
     ] = None,
     partition: Annotated[int | None, typer.Option(min=0, help="Only this one.", show_default=False)] = None,
     headers: Annotated[bool, typer.Option("--headers", help="Show the headers too.")] = False,
-    directory: Directory = HERE,
-    bootstrap: Bootstrap = None,
+    kafka: Kafka,
     as_json: AsJson = False,
 ) -> None:
     """Show the last records of a topic, or those from a place on."""
-    connection = connection_at(directory, bootstrap)
+    connection = kafka.connection()
     partitions = topics.partitions(connection, name)
     if partition is not None and partition not in partitions:
         raise typer.BadParameter(f"`{name}` has the partitions 0 to {partitions[-1]}", param_hint="--partition")
@@ -110,6 +112,7 @@ def tail(
 @commands.command(
     epilog='Examples:\n\n`echo \'{"id": "a", "card": "c1"}\' | headrace topic produce payments --key-field card`'
 )
+@with_kafka
 def produce(
     name: Name,
     *,
@@ -122,15 +125,14 @@ def produce(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="A header of every record; can be given again.", show_default=False),
     ] = None,
-    directory: Directory = HERE,
-    bootstrap: Bootstrap = None,
+    kafka: Kafka,
     as_json: AsJson = False,
 ) -> None:
     """Write each line of standard input as a record; empty lines are passed over."""
     if key is not None and key_field is not None:
         raise typer.BadParameter("choose one of --key and --key-field")
     headers = [_header(text) for text in header or ()]
-    connection = connection_at(directory, bootstrap)
+    connection = kafka.connection()
     topics.partitions(connection, name)
     if sys.stdin.isatty():
         terminal.note("one record a line; Ctrl-D ends")

@@ -22,7 +22,11 @@ State = Literal["starting", "running", "stopped", "failed"]
 
 @dataclass(frozen=True)
 class Progress:
-    """One query at one moment. Times are ISO-8601 in UTC; `lag` is in records, by `topic[partition]`."""
+    """One query at one moment. Times are ISO-8601 in UTC; `lag` is in records, by `topic[partition]`.
+
+    `state_rows` and `state_bytes` are what Spark's stores hold; `operators` says of each operator that counts them how
+    many keys it remembers (a key once for each pane or slice of time) and in how many bytes.
+    """
 
     app: str
     query: str
@@ -43,6 +47,7 @@ class Progress:
     repeats: int = 0
     state_rows: int | None = None
     state_bytes: int | None = None
+    operators: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     error: str | None = None
 
 

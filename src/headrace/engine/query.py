@@ -112,30 +112,16 @@ def cause(text: str) -> str:
 
 def _refused(query: Query, text: str) -> RunError:
     if _NOT_LIVE.search(text):
-        return RunError(
-            "HR-308",
-            f"`{query.name}` cannot run live: Spark's real-time mode does not take this plan.",
-            where=query.node.where,
-            found=_first(text),
-            fix="run it with --mode exact, or replace what real-time mode does not take (Python UDFs, Spark's own joins"
-            " of streams) by Headrace's operators",
+        code, what = "HR-308", f"`{query.name}` cannot run live: Spark's real-time mode does not take this plan."
+        fix = (
+            "run it with --mode exact, or replace what real-time mode does not take (Python UDFs, Spark's own joins of"
+            " streams) by Headrace's operators"
         )
-    if _DATA_LOSS.search(text):
-        return RunError(
-            "HR-309",
-            f"`{query.name}` has stopped: records that it has not read yet are gone from the log.",
-            where=query.node.where,
-            found=_first(text),
-            fix="restore the topic, or delete the query's checkpoint to begin again with what the log still has",
-        )
-    return RunError(
-        "HR-310",
-        f"The query `{query.name}` failed: {cause(text)}",
-        where=query.node.where,
-        found=_first(text),
-        fix="correct what the cause names; nothing that was read is lost, the next run goes on from the checkpoint",
-    )
-
-
-def _first(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "unknown")[:500]
+    elif _DATA_LOSS.search(text):
+        code, what = "HR-309", f"`{query.name}` has stopped: records that it has not read yet are gone from the log."
+        fix = "restore the topic, or delete the query's checkpoint to begin again with what the log still has"
+    else:
+        code, what = "HR-310", f"The query `{query.name}` failed: {cause(text)}"
+        fix = "correct what the cause names; nothing that was read is lost, the next run goes on from the checkpoint"
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "unknown")
+    return RunError(code, what, where=query.node.where, found=first[:500], fix=fix)

@@ -279,6 +279,7 @@ class Run:
             repeats=sum(g.repeats for g in gauges) if gauges else before.repeats if before else 0,
             state_rows=sum(o.numRowsTotal for o in state_operators) if state_operators else None,
             state_bytes=sum(o.memoryUsedBytes for o in state_operators) if state_operators else None,
+            operators=_operators(gauges) or (before.operators if before else {}),
             error=error,
         )
         self._last[name] = event
@@ -289,6 +290,17 @@ class Run:
         then, before = self._rates.get(name, (now, rows))
         self._rates[name] = (now, rows)
         return round(max(0.0, (rows - before) / (now - then)), 1) if now > then else 0.0
+
+
+def _operators(gauges: Sequence[bridge.Gauge]) -> dict[str, dict[str, int]]:
+    """The keys and bytes that each operator remembers, over its partitions."""
+    found: dict[str, dict[str, int]] = {}
+    for gauge in gauges:
+        if gauge.state_keys >= 0:
+            of = found.setdefault(gauge.of, {"keys": 0, "bytes": 0})
+            of["keys"] += gauge.state_keys
+            of["bytes"] += gauge.state_bytes
+    return found
 
 
 def _session(app: str, settings: Settings, mode: Mode, report: Report) -> SparkSession:

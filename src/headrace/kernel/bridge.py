@@ -53,6 +53,8 @@ class Gauge:
     repeats: int
     next_offset: int
     event_time_us: int | None
+    state_keys: int = -1
+    state_bytes: int = -1
 
 
 _BUILD: ContextVar[Build | None] = ContextVar("headrace_build", default=None)
@@ -127,7 +129,11 @@ def sharded(rows: DataFrame, spec: Mapping[str, Any]) -> DataFrame:
     shards = spark.conf.get("spark.sql.shuffle.partitions")
     keys = ", ".join(f"{name} {rows.schema[name].dataType.simpleString()}" for name in spec["by"])
     aggregates = ", ".join(f"{one['name']} {one['kind']} {one['type']}" for one in spec["aggregates"])
-    layout = {name: spec[name] for name in ("size_ms", "every_ms", "offset_ms", "gap_ms", "within_ms", "timezone", "n", "score") if spec.get(name)}
+    layout = {
+        name: spec[name]
+        for name in ("size_ms", "every_ms", "offset_ms", "gap_ms", "within_ms", "timezone", "n", "score")
+        if spec.get(name)
+    }
     late = _late_rows(spark, spec["operator"], f"{spec['kind']} {layout} by {keys} of {aggregates} in {shards} shards")
     time = rows.schema[spec["time"]].metadata if spec["time"] else {}
     frame = _kernel(spark).Operator.rows(
@@ -147,9 +153,9 @@ def gauges(spark: SparkSession) -> list[Gauge]:
     found: list[Gauge] = []
     for line in _kernel(spark).Meter.snapshot().splitlines():
         query, of, partition, *values = line.split("\t")
-        rows, dead, late, repeats, next_offset, event_time = map(int, values)
+        rows, dead, late, repeats, next_offset, event_time, keys, size = map(int, values)
         time = None if event_time == _NO_TIME else event_time
-        found.append(Gauge(query, of, int(partition), rows, dead, late, repeats, next_offset, time))
+        found.append(Gauge(query, of, int(partition), rows, dead, late, repeats, next_offset, time, keys, size))
     return found
 
 

@@ -7,8 +7,8 @@
 least), each with its `place` from 1. Rows with the same score are ordered by their columns from left to right, so that
 the answer does not depend on the order in which they came. Without columns in `within` there is one group.
 
-**Changes.** The result is a table of changes: `change` is `+` where a row takes a place and `-` where it leaves it. When
-the input is one too (it has a column `change`), rows that it takes back leave the ranking and others move up.
+**Changes.** The result is a table of changes: `change` is `+` where a row takes a place and `-` where it leaves it.
+When the input is one too (it has a column `change`), rows that it takes back leave the ranking and others move up.
 
 **Convergence.** The rows put there and not taken back are the batch answer, whatever the order of the input.
 

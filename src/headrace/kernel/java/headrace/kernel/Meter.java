@@ -21,7 +21,9 @@ public final class Meter {
   public static final int REPEATS = 3;
   public static final int OFFSET = 4;
   public static final int EVENT_TIME = 5;
-  private static final int SLOTS = 6;
+  public static final int KEYS = 6;
+  public static final int BYTES = 7;
+  private static final int SLOTS = 8;
   private static final int FIRST_MAXIMUM = OFFSET;
   private static final String LOCAL_EXECUTOR = "driver"; // Spark's name for it
 
@@ -37,6 +39,8 @@ public final class Meter {
     Gauge() {
       values.set(OFFSET, -1);
       values.set(EVENT_TIME, Long.MIN_VALUE);
+      values.set(KEYS, -1);
+      values.set(BYTES, -1);
     }
 
     void add(int slot) {
@@ -45,6 +49,10 @@ public final class Meter {
 
     void add(int slot, long count) {
       values.lazySet(slot, values.getPlain(slot) + count);
+    }
+
+    void set(int slot, long value) {
+      values.lazySet(slot, value);
     }
 
     void raise(int slot, long value) {
@@ -84,7 +92,7 @@ public final class Meter {
     });
   }
 
-  /** One line a gauge over all executors: query, source or operator, partition, and the six values, separated by tabs. */
+  /** One line a gauge over all executors: query, source or operator, partition, and the values, separated by tabs. */
   public static String snapshot() {
     if (!GAUGES.isEmpty()) receive(LOCAL_EXECUTOR, read()); // a local run's tasks are in this JVM: no need to wait
     TreeMap<String, long[]> total = new TreeMap<>();

@@ -226,6 +226,8 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
 
   private void write(int shard) {
     store.flush();
+    gauge.set(Meter.KEYS, store.entries());
+    gauge.set(Meter.BYTES, store.bytes());
     store.keep(name(shard), getHandle().getQueryInfo().getBatchId());
   }
 

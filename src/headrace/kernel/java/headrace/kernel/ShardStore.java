@@ -46,6 +46,8 @@ final class ShardStore<V> {
   private final class Group {
     final long id;
     final int[] chunks = new int[BUCKETS];
+    final int[] sizes = new int[BUCKETS];
+    final int[] lengths = new int[BUCKETS];
     @SuppressWarnings("unchecked")
     final Bucket<V>[] buckets = new Bucket[BUCKETS];
     boolean read;
@@ -65,8 +67,10 @@ final class ShardStore<V> {
   private final long[] marksWritten;
   /** What the operator derives from the state and wants to find again with it. */
   Object index;
-  private boolean groupsChanged;
+  private boolean rootChanged;
   private int entries;
+  private long storedEntries;
+  private long storedBytes;
   private MapState<byte[], byte[]> data;
   private ValueState<byte[]> root;
 
@@ -83,6 +87,8 @@ final class ShardStore<V> {
     byte[] known = root.get();
     if (known != null) {
       ByteBuffer in = ByteBuffer.wrap(known);
+      store.storedEntries = in.getLong();
+      store.storedBytes = in.getLong();
       for (int i = 0; i < marks.length; i++) store.marks[i] = store.marksWritten[i] = in.getLong();
       while (in.hasRemaining()) {
         long id = in.getLong();
@@ -145,7 +151,7 @@ final class ShardStore<V> {
     Group found = groups.get(group);
     if (found == null) {
       groups.put(group, found = new Group(group, true));
-      groupsChanged = true;
+      rootChanged = true;
     }
     Bucket<V> bucket = bucket(found, key);
     if (bucket.values.put(key, value) == null) entries++;
@@ -171,10 +177,12 @@ final class ShardStore<V> {
     for (int b = 0; b < BUCKETS; b++) {
       if (found.buckets[b] != null) entries -= found.buckets[b].values.size();
       for (int c = 0; c < found.chunks[b]; c++) data.removeKey(name(group, b, c));
+      storedEntries -= found.sizes[b];
+      storedBytes -= found.lengths[b];
     }
     data.removeKey(name(group, -1, 0));
     changed.remove(found);
-    groupsChanged = true;
+    rootChanged = true;
   }
 
   void each(long group, BiConsumer<Key, V> to) {
@@ -187,8 +195,14 @@ final class ShardStore<V> {
     }
   }
 
-  int entries() {
-    return entries;
+  /** How many values the store holds. */
+  long entries() {
+    return storedEntries;
+  }
+
+  /** How many bytes they take there. */
+  long bytes() {
+    return storedBytes;
   }
 
   private Bucket<V> bucket(Group group, Key key) {
@@ -202,7 +216,11 @@ final class ShardStore<V> {
     byte[] known = data.getValue(name(group.id, -1, 0));
     if (known == null) return;
     ByteBuffer in = ByteBuffer.wrap(known);
-    for (int b = 0; b < BUCKETS; b++) group.chunks[b] = in.get();
+    for (int b = 0; b < BUCKETS; b++) {
+      group.chunks[b] = in.get();
+      group.sizes[b] = in.getInt();
+      group.lengths[b] = in.getInt();
+    }
   }
 
   private Bucket<V> load(Group group, int number) {
@@ -239,18 +257,25 @@ final class ShardStore<V> {
         }
         data.updateValue(name(group.id, b, group.chunks[b]++), out.bytes());
         bucket.changed.clear();
+        int length = out.size() + (anew ? 0 : group.lengths[b]);
+        storedEntries += bucket.values.size() - group.sizes[b];
+        storedBytes += length - group.lengths[b];
+        group.sizes[b] = bucket.values.size();
+        group.lengths[b] = length;
       }
-      byte[] counts = new byte[BUCKETS];
-      for (int b = 0; b < BUCKETS; b++) counts[b] = (byte) group.chunks[b];
-      data.updateValue(name(group.id, -1, 0), counts);
+      ByteSink counts = new ByteSink(9 * BUCKETS);
+      for (int b = 0; b < BUCKETS; b++) counts.put(group.chunks[b]).putInt(group.sizes[b]).putInt(group.lengths[b]);
+      data.updateValue(name(group.id, -1, 0), counts.bytes());
+      rootChanged = true;
     }
     changed.clear();
-    if (groupsChanged || !Arrays.equals(marks, marksWritten)) {
-      ByteSink out = new ByteSink(8 * (marks.length + groups.size()));
+    if (rootChanged || !Arrays.equals(marks, marksWritten)) {
+      ByteSink out = new ByteSink(8 * (2 + marks.length + groups.size()));
+      out.putLong(storedEntries).putLong(storedBytes);
       for (long mark : marks) out.putLong(mark);
       for (long id : groups.keySet()) out.putLong(id);
       root.update(out.bytes());
-      groupsChanged = false;
+      rootChanged = false;
       System.arraycopy(marks, 0, marksWritten, 0, marks.length);
     }
     if (entries > MOST_ENTRIES) unload();
