@@ -9,7 +9,6 @@ before, and that time is not counted. At the end both ways must give the same su
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 
@@ -20,6 +19,7 @@ from bench.ground import Ground, ground
 from bench.records import auction_events
 from bench.result import Result, print_result, print_table
 from bench.rounds import rounds
+from bench.size import size
 from headrace import names
 from headrace.kernel import bridge
 
@@ -29,12 +29,7 @@ PARTITIONS = 4
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.decode", description="JSON records to rows.")
-    parser.add_argument("--events", type=int, default=2_000_000, help="how many records (default 2,000,000)")
-    parser.add_argument("--warm", type=int, default=3, help="warm rounds, of which the median counts (default 3)")
-    parser.add_argument("--quick", action="store_true", help="100,000 records and one warm round")
-    given = parser.parse_args()
-    count, warm = (100_000, 1) if given.quick else (given.events, given.warm)
+    count, warm = size("bench.decode", "JSON records to rows.")
     with ground("decode", master="local[2]") as here:
         here.load(TOPIC, auction_events(count), partitions=PARTITIONS)
         raw, kernel, from_json = _ways(here)

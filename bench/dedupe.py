@@ -11,7 +11,6 @@ its start to its end. Each run must keep exactly the right number of rows, or th
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from bench.ground import Ground, ground
 from bench.records import distinct, transactions
 from bench.result import Result, print_result, print_table
 from bench.rounds import rounds
+from bench.size import size
 from headrace.engine.frames import MOST_RECORDS_A_BATCH, Frames
 from headrace.engine.mode import Mode
 from headrace.graph.plan import plan
@@ -34,12 +34,7 @@ WITHIN = "1 minute"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.dedupe", description="Each event once.")
-    parser.add_argument("--events", type=int, default=2_000_000, help="how many records (default 2,000,000)")
-    parser.add_argument("--warm", type=int, default=3, help="warm rounds, of which the median counts (default 3)")
-    parser.add_argument("--quick", action="store_true", help="100,000 records and one warm round")
-    given = parser.parse_args()
-    count, warm = (100_000, 1) if given.quick else (given.events, given.warm)
+    count, warm = size("bench.dedupe", "Each event once.")
     with ground("dedupe", master="local[2]") as here:
         here.load(TOPIC, transactions(count), partitions=PARTITIONS)
 

@@ -102,6 +102,7 @@ class App:
         delay: Duration = _NO_DELAY,
         idle: Duration | None = None,
         future: Duration | None = None,
+        epoch: str | None = None,
         id: str | None = None,
         key: Columns | None = None,
         partitions: int | None = None,
@@ -128,6 +129,7 @@ class App:
         delay: Duration = _NO_DELAY,
         idle: Duration | None = None,
         future: Duration | None = None,
+        epoch: str | None = None,
         id: str | None = None,  # noqa: A002 - the word for it in a declaration
         key: Columns | None = None,
         partitions: int | None = None,
@@ -137,7 +139,8 @@ class App:
 
         `topic` is the name unless given. `event_time` is a timestamp column, and `delay` how much later than others an
         event may come; a partition that brings nothing for `idle` (30 seconds) is not waited for, and an event that is
-        more than `future` (1 day) ahead of its record's own time is a dead letter. `id` is the column that makes an
+        more than `future` (1 day) ahead of its record's own time is a dead letter. With `epoch`, such as "milliseconds",
+        timestamps may be numbers, counted from 1970. `id` is the column that makes an
         event unique. `key` is the Kafka key: a function's results with the same key stay in order. For a function,
         `topic`, `partitions` or `retention` ask for a topic of its own.
         """
@@ -165,6 +168,7 @@ class App:
                     delay_ms=options.milliseconds(element, "delay", delay),
                     idle_ms=options.milliseconds(element, "idle", idle, least=1, default=DEFAULT_IDLE_MS),
                     future_ms=options.milliseconds(element, "future", future, default=DEFAULT_FUTURE_MS),
+                    epoch_us=options.epoch(element, epoch),
                     id=named_id,
                     key=options.key(element, key, columns),
                     partitions=options.partitions(element, partitions),
@@ -173,7 +177,7 @@ class App:
                     where=call.where,
                 )
             )
-        given = {"schema": schema, "event_time": event_time, "id": id, "idle": idle, "future": future}
+        given = {"schema": schema, "event_time": event_time, "id": id, "idle": idle, "future": future, "epoch": epoch}
         given["delay"] = None if delay == _NO_DELAY else delay
         for option, value in given.items():
             if value is not None:
@@ -234,6 +238,7 @@ class App:
                 delay_ms=0,
                 idle_ms=DEFAULT_IDLE_MS,
                 future_ms=DEFAULT_FUTURE_MS,
+                epoch_us=0,
                 id=None,
                 key=keyed,
                 partitions=options.partitions(element, partitions),

@@ -142,6 +142,7 @@ class Frames:
             future_ms=future_ms,
             kafka=self.connection.spark(),
             clock=clock,
+            epoch_us=node.epoch_us if isinstance(node, Source) else 0,
         )
         if time is None:
             return rows

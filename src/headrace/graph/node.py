@@ -21,7 +21,8 @@ DEFAULT_FUTURE_MS = 24 * 3_600_000
 @dataclass(frozen=True)
 class Source:
     """An input: a stream of events, or a table. `schema` is None only for a captured table, whose columns are the
-    database's. `event_time` and `id` of a stream and the `key` of a table are NOT NULL in the schema."""
+    database's. `event_time` and `id` of a stream and the `key` of a table are NOT NULL in the schema. A number where a timestamp is declared
+    stands for `epoch_us` microseconds since 1970, if it is not 0."""
 
     name: str
     kind: Literal["stream", "table"]
@@ -31,6 +32,7 @@ class Source:
     delay_ms: int
     idle_ms: int
     future_ms: int
+    epoch_us: int
     id: str | None
     key: tuple[str, ...]
     partitions: int

@@ -182,6 +182,25 @@ def milliseconds(element: Element, option: str, given: object, *, least: int = 0
     return harmless
 
 
+_EPOCHS = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
+
+
+def epoch(element: Element, given: object) -> int:
+    """How many microseconds a number stands for where a timestamp is declared; 0 when numbers are none."""
+    if given is None:
+        return 0
+    if isinstance(given, str) and given in _EPOCHS:
+        return _EPOCHS[given]
+    element.mistake(
+        "HR-025",
+        f"`epoch` of {element.label} must say what timestamps that are numbers count since 1970.",
+        found=f"epoch={_text(given)}",
+        fix="write " + " or ".join(f'`epoch="{word}"`' for word in _EPOCHS) + "; or leave it out and send ISO-8601 text",
+        option="epoch",
+    )
+    return 0
+
+
 def retention(element: Element, given: object) -> int | None:
     """How long the topic keeps records; None leaves it to the broker."""
     return None if given is None else milliseconds(element, "retention", given, least=1)

@@ -82,12 +82,16 @@ def decode(
     future_ms: int,
     kafka: Mapping[str, str] | None,
     clock: Clock | None = None,
+    epoch_us: int = 0,
 ) -> DataFrame:
-    """Rows of a schema from Spark's Kafka records; what does not fit goes to the dead-letter topic."""
+    """Rows of a schema from Spark's Kafka records; what does not fit goes to the dead-letter topic.
+
+    Where a timestamp is declared, a number stands for `epoch_us` microseconds since 1970; 0 refuses numbers.
+    """
     spark = records.sparkSession
     side = _side_output(spark, kafka) if kafka is not None else None
     rows = _kernel(spark).RecordDecoder.rows(
-        records._jdf, query, topic, dead_topic, ddl, event_time, future_ms, side, clock
+        records._jdf, query, topic, dead_topic, ddl, epoch_us, event_time, future_ms, side, clock
     )
     return DataFrame(rows, spark)
 

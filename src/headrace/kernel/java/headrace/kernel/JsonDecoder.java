@@ -165,12 +165,19 @@ public final class JsonDecoder implements Serializable {
   }
 
   private final Struct root;
+  private final long epochMicros;
   private transient byte[] b;
   private transient int at;
   private transient int end;
 
   public JsonDecoder(StructType schema) {
+    this(schema, 0);
+  }
+
+  /** With how many microseconds a number stands for where a timestamp is declared; 0 refuses numbers there. */
+  public JsonDecoder(StructType schema, long epochMicros) {
     root = new Struct(schema);
+    this.epochMicros = epochMicros;
   }
 
   /** The row of a record. */
@@ -299,6 +306,11 @@ public final class JsonDecoder implements Serializable {
       case DECIMAL:
         return decimal(type, path, name);
       case TIMESTAMP:
+        if (epochMicros > 0 && c != '"') {
+          return epochMicros * integer(type, path, name, Timestamps.FIRST / epochMicros, Timestamps.LAST / epochMicros);
+        }
+        if (c != '"') throw wrong(type, path, name);
+        return time(type, path, name);
       case TIMESTAMP_NTZ:
       case DATE:
         if (c != '"') throw wrong(type, path, name);

@@ -35,12 +35,12 @@ public final class RecordDecoder implements Serializable {
   private transient SourceClock.Partition time;
   private transient int gaugePartition;
 
-  private RecordDecoder(String query, String topic, String deadTopic, StructType schema, int eventTime, long futureMicros,
-      SideOutput side, SourceClock clock) {
+  private RecordDecoder(String query, String topic, String deadTopic, StructType schema, long epochMicros, int eventTime,
+      long futureMicros, SideOutput side, SourceClock clock) {
     this.query = query;
     this.topic = topic;
     this.deadTopic = deadTopic;
-    this.json = new JsonDecoder(schema);
+    this.json = new JsonDecoder(schema, epochMicros);
     this.eventTime = eventTime;
     this.futureMicros = futureMicros;
     this.side = side;
@@ -50,16 +50,17 @@ public final class RecordDecoder implements Serializable {
   /**
    * Rows of `ddl` from a DataFrame of Spark's Kafka source, which must include headers.
    *
+   * @param epochMicros how many microseconds a number stands for where a timestamp is declared; 0 refuses numbers
    * @param eventTime the column of the event time, or null; a record whose event time is more than futureMillis ahead of
    *     the record's own time is refused, because it would drag the watermark along (negative: no bound)
    * @param side null when there is nowhere to put what does not fit; then it is counted and left out
    * @param clock what is told the event times, or null
    */
   public static Dataset<Row> rows(Dataset<Row> records, String query, String topic, String deadTopic, String ddl,
-      String eventTime, long futureMillis, SideOutput side, SourceClock clock) {
+      long epochMicros, String eventTime, long futureMillis, SideOutput side, SourceClock clock) {
     StructType schema = StructType.fromDDL(ddl);
     int eventTimeField = eventTime == null ? -1 : schema.fieldIndex(eventTime);
-    RecordDecoder decoder = new RecordDecoder(query, topic, deadTopic, schema, eventTimeField,
+    RecordDecoder decoder = new RecordDecoder(query, topic, deadTopic, schema, epochMicros, eventTimeField,
         futureMillis < 0 ? -1 : futureMillis * 1000, side, clock);
     if (clock != null) records.sparkSession().sparkContext().register(clock);
     Column row = Invocation.effect(decoder, "decode", schema, functions.col("value"), functions.col("key"),

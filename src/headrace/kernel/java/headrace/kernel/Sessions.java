@@ -91,7 +91,7 @@ final class Sessions extends ShardProcessor<ArrayList<Session>> {
   @Override
   void take(Key key, long at, UnsafeRow row) {
     ArrayList<Session> sessions = store.get(ALL, key);
-    if (over(at) + operator.lateness <= clock()
+    if (over(at) + operator.lateness <= Math.max(horizon, store.marks[PASSED])
         && (sessions == null || sessions.stream().noneMatch(session -> session.meets(at, at, gap)))) {
       late(at);
       return;

@@ -17,7 +17,9 @@ import org.apache.spark.unsafe.Platform;
  * Makes messages of the wrapped rows that a task reads.
  *
  * <p>In exact mode rows for a window are gathered here, by pane and key, and sent as one {@link Message#PARTIAL}; only a row
- * that may be late goes by itself, because it may have to be kept aside whole. In live mode every row goes at once, with the
+ * that may be late goes by itself, because it may have to be kept aside whole, and with it the watermark of the batch
+ * before, by which the shard decides: what an operator gives when the watermark moves is not late for the next one in the
+ * same batch. In live mode every row goes at once, with the
  * watermark of this task, which all shards are told now and then.
  */
 final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
@@ -87,7 +89,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
       if (at > newest) newest = at;
       long clock = newest == Long.MIN_VALUE ? newest : newest - operator.delay;
       if (operator.live && clock > told && System.nanoTime() - toldAt > CLOCK_NANOS) tell(clock);
-      return message(wrapped, sender, senders, clock);
+      return message(wrapped, sender, senders, operator.live ? clock : watermark.before());
     }
 
     private void tell(long clock) {
@@ -137,7 +139,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     private void gather(byte[] wrapped) {
       long at = ByteBuffer.wrap(wrapped).getLong(0);
       if (at == Message.NO_TIME || isLate(at)) {
-        alone = ShardInput.this.message(wrapped, 0, 0, Long.MIN_VALUE);
+        alone = ShardInput.this.message(wrapped, 0, 0, watermark.before());
         return;
       }
       int keySize = keySize(wrapped);

@@ -27,7 +27,7 @@ import scala.collection.Iterator;
  * A shard of an operator at work: messages in, rows out, all its state in a {@link ShardStore}.
  *
  * <p><b>Time.</b> In exact mode the clock is the watermark that Spark recorded for the batch, so a batch that is run again
- * does the same. In live mode Spark's stands still for the length of a batch, so the shard keeps its own: the slowest
+ * does the same; a row is late by that of the batch before, as what is over is done with after the rows of a batch. In live mode Spark's stands still for the length of a batch, so the shard keeps its own: the slowest
  * of the senders' watermarks that come with the messages, without those that were quiet for long. What must happen when time
  * has passed is done when the shard's clock moves; a timer of Spark's at the next such time wakes shards without messages.
  *
@@ -48,6 +48,8 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   transient Meter.Gauge gauge;
   /** The clock, in microseconds. */
   transient long now;
+  /** What is later than this, in microseconds, may be refused: rows are held against it, and not against the clock. */
+  transient long horizon;
   private transient MapState<byte[], byte[]> data;
   private transient ValueState<byte[]> root;
   private transient List<Row> out;
@@ -126,11 +128,12 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       row = new UnsafeRow(operator.rows.size());
       senders = new HashMap<>();
       openedAt = System.currentTimeMillis();
-      now = Long.MIN_VALUE;
+      now = horizon = Long.MIN_VALUE;
       opened();
     }
     out = new ArrayList<>();
     now = Math.max(now, clock.getCurrentWatermarkInMs() * 1000);
+    if (operator.live) horizon = now;
   }
 
   /** Called once, when the store is there. */
@@ -181,6 +184,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     }
     int sender = in.getInt(), senders = in.getInt();
     long watermark = in.getLong();
+    if (!operator.live) horizon = Math.max(horizon, watermark);
     if (kind == Message.ROW) {
       long at = in.getLong();
       Key key = new Key(Value.sized(in));
@@ -205,7 +209,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     if (senders.size() < count && wall - openedAt < operator.idleMillis) return;
     long slowest = Long.MAX_VALUE;
     for (long[] one : senders.values()) if (wall - one[1] < operator.idleMillis) slowest = Math.min(slowest, one[0]);
-    now = Math.max(now, slowest);
+    now = horizon = Math.max(now, slowest);
   }
 
   private void close(int shard) {

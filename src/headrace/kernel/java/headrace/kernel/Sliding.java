@@ -115,7 +115,7 @@ final class Sliding extends ShardProcessor<Sliding.Slice> {
 
   @Override
   void take(Key key, long at, UnsafeRow row) {
-    if (at + operator.lateness < clock()) {
+    if (at + operator.lateness < Math.max(horizon, store.marks[PASSED])) {
       late(at);
       return;
     }

@@ -13,8 +13,8 @@ final class Timestamps {
   static final long UNREADABLE = Long.MIN_VALUE;
   static final long NO_ZONE = Long.MIN_VALUE + 1;
   private static final long SECOND = 1_000_000L;
-  private static final long FIRST = days(1, 1, 1) * 86_400 * SECOND;
-  private static final long LAST = (days(9999, 12, 31) + 1) * 86_400 * SECOND - 1;
+  static final long FIRST = days(1, 1, 1) * 86_400 * SECOND;
+  static final long LAST = (days(9999, 12, 31) + 1) * 86_400 * SECOND - 1;
 
   private Timestamps() {}
 

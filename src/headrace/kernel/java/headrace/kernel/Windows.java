@@ -104,15 +104,15 @@ final class Windows extends ShardProcessor<Accumulator> {
   }
 
   private boolean over(long pane) {
-    return windowing.lastEnd(pane) + operator.lateness <= clock();
+    return windowing.lastEnd(pane) + operator.lateness <= Math.max(horizon, passed());
   }
 
   /** Notes what will change with this pane and key, and gives what is known of it. */
   private Accumulator touch(Key key, long pane) {
-    long passed = passed(), clock = clock();
+    long passed = passed(), over = Math.max(horizon, passed);
     for (long w = windowing.lastWindow(pane); windowing.end(w) > pane; w = windowing.before(w)) {
       long end = windowing.end(w);
-      if (end + operator.lateness <= clock) break;
+      if (end + operator.lateness <= over) break;
       if (operator.early || end <= passed) {
         Window window = new Window(w, key);
         if (!touched.containsKey(window)) touched.put(window, values(window));
