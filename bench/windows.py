@@ -141,7 +141,7 @@ def _compared(
     results: list[Nexmark] = []
     for query, equal in right.items():
         asked = {"query": query, "topic": "events", "bootstrap": here.connection.bootstrap}
-        asked |= {"events": count, "runs": 1 + warm}
+        asked |= {"directory": str(here.settings.state), "events": count, "runs": 1 + warm}
         mine = _timed(query, "Headrace", lambda asked=asked: peer.ours(**asked))
         theirs = _timed(query, "Flink", lambda asked=asked: flink.run(**asked, state=state) if flink else None)
         if mine is None:

@@ -1,6 +1,6 @@
 """Runs a query of Nexmark on Flink, in a mini-cluster inside this process; needs the packages apache-flink and psutil.
 
-    python flink.py '{"query": "q5", "topic": "events", "bootstrap": "…", "jar": "…", "events": 2000000, "runs": 3}'
+    python flink.py '{"query": "q5", "topic": "events", "bootstrap": "…", "directory": "…", "jar": "…", "events": 2000000}'
 
 prints a JSON object for each run: `seconds` is the time of the job as Flink counts it, without planning, `cpu_seconds`
 that of this process and those below it. The first run is cold. With `emit` the rows go to that topic, exactly once.
@@ -205,6 +205,7 @@ def main(
     topic: str,
     bootstrap: str,
     jar: str,
+    directory: str,
     events: int,
     runs: int = 1,
     emit: str | None = None,
@@ -212,7 +213,7 @@ def main(
     options: dict[str, str] | None = None,
 ) -> None:
     """Run a query so many times."""
-    work = Path(tempfile.mkdtemp(prefix="headrace-bench-flink-"))
+    work = Path(tempfile.mkdtemp(prefix="flink-", dir=directory))
     try:
         tables = environment(jar, work, state, commits=emit is not None, options=options or {})
         declare(tables, QUERIES[query], topic, bootstrap, emit)

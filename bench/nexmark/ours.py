@@ -1,6 +1,6 @@
 """Runs a query of Nexmark on Headrace, in exact mode: micro-batches from Kafka, state in RocksDB, checkpoints.
 
-    python -m bench.nexmark.ours '{"query": "q5", "topic": "events", "bootstrap": "…", "events": 2000000, "runs": 3}'
+    python -m bench.nexmark.ours '{"query": "q5", "topic": "events", "bootstrap": "…", "directory": "…", "events": 2000000, "runs": 3}'
 
 prints a JSON object for each run: `seconds` from the start of the query to its end, `cpu_seconds` of this process and
 those below it. The first run is cold, as this process is new. `measure` discards the rows, `emit` writes them to
@@ -38,17 +38,19 @@ MASTER = "local[2]"
 WINDOW_OF_PROCESSING_TIME_S = 10
 
 
-def measure(spark: SparkSession, connection: Connection, declared: hr.App, checkpoint: Path) -> int:
-    """Run the one query of an app over all that its topics hold, to the noop sink; how many rows it gave."""
+def measure(spark: SparkSession, connection: Connection, declared: hr.App, checkpoint: Path) -> float:
+    """Run the one query of an app over all that its topics hold, to the noop sink; the seconds from start to end."""
     graph = declared.graph()
     query = plan(graph)[0]
     bridge.forget(spark, query.name)
     rows, _ = Frames(spark, graph, Mode.EXACT, connection).result(query)
     writer = rows.writeStream.format("noop").queryName(query.name).outputMode("update")
-    running = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-    running.awaitTermination()
+    writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    begun = time.perf_counter()
+    writer.start().awaitTermination()
+    seconds = time.perf_counter() - begun
     shutil.rmtree(checkpoint)
-    return sum(progress.sink.numOutputRows for progress in running.recentProgress)
+    return seconds
 
 
 def emit(
@@ -78,18 +80,18 @@ def emit(
                 run.finish_input()
 
 
-def main(*, query: str, topic: str, bootstrap: str, events: int, runs: int) -> None:
+def main(*, query: str, topic: str, bootstrap: str, directory: str, events: int, runs: int) -> None:
     """Measure a query so many times."""
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-", ignore_cleanup_errors=True) as home:
+    with tempfile.TemporaryDirectory(prefix="ours-", dir=directory, ignore_cleanup_errors=True) as home:
         place = Path(home)
         spark = session("headrace-bench-nexmark", master=MASTER, log=place / "spark.log", report=note)
         for number in range(runs):
             declared = app([query], topic=topic, results="nexmark")
-            begun, used = time.perf_counter(), cpu_seconds()
-            measure(spark, Connection(bootstrap), declared, place / f"checkpoint-{number}")
-            seconds, cpu = time.perf_counter() - begun, cpu_seconds() - used
-            line = {"seconds": seconds, "events_per_second": round(events / seconds), "cpu_seconds": cpu}
-            print(json.dumps({**line, "load": load_average()}), flush=True)
+            used = cpu_seconds()
+            seconds = measure(spark, Connection(bootstrap), declared, place / f"checkpoint-{number}")
+            line = {"seconds": seconds, "events_per_second": round(events / seconds)}
+            line |= {"cpu_seconds": cpu_seconds() - used, "load": load_average()}
+            print(json.dumps(line), flush=True)
         spark.stop()
 
 
