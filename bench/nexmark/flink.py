@@ -1,6 +1,6 @@
 """Runs a query of Nexmark on Flink, in a mini-cluster inside this process; needs the packages apache-flink and psutil.
 
-    python flink.py '{"query": "q5", "topic": "events", "bootstrap": "…", "directory": "…", "jar": "…", "events": 2000000}'
+    python flink.py '{"query": "q5", "topic": "events", "bootstrap": "…", "directory": "…", "jar": "…", "events": 2000}'
 
 prints a JSON object for each run: `seconds` is the time of the job as Flink counts it, without planning, `cpu_seconds`
 that of this process and those below it. The first run is cold. With `emit` the rows go to that topic, exactly once.

@@ -1,6 +1,7 @@
 """Runs a query of Nexmark on Headrace, in exact mode: micro-batches from Kafka, state in RocksDB, checkpoints.
 
-    python -m bench.nexmark.ours '{"query": "q5", "topic": "events", "bootstrap": "…", "directory": "…", "events": 2000000, "runs": 3}'
+    python -m bench.nexmark.ours '{"query": "q5", "topic": "events", "bootstrap": "…", "directory": "…",
+                                   "events": 2000000, "runs": 3}'
 
 prints a JSON object for each run: `seconds` from the start of the query to its end, `cpu_seconds` of this process and
 those below it. The first run is cold, as this process is new. `measure` discards the rows, `emit` writes them to
@@ -22,7 +23,7 @@ from pyspark.sql import SparkSession
 import headrace as hr
 from bench.ground import note
 from bench.nexmark.flink import cpu_seconds
-from bench.nexmark.queries import app
+from bench.nexmark.queries import QUERIES, app
 from bench.result import load_average
 from headrace.engine.frames import Frames
 from headrace.engine.mode import Mode
@@ -68,16 +69,24 @@ def emit(
     """
     with tempfile.TemporaryDirectory(prefix="headrace-bench-", ignore_cleanup_errors=True) as home:
         settings = Settings.model_construct(directory=Path(home))
-        declared = app(queries, topic=topic, results=results)
-        with Run.start(declared, mode=Mode.EXACT, settings=settings, bootstrap=bootstrap, spark=spark) as run:
-            run.finish_input()
-            if "q12" in queries:
-                time.sleep(WINDOW_OF_PROCESSING_TIME_S + 1)
-                producer = Producer(Connection(bootstrap))
-                for partition, record in enumerate(closing):
-                    producer.send(topic, record, partition=partition)
-                producer.flush()
+        for processing_time in (False, True):
+            chosen = [query for query in queries if QUERIES[query].processing_time is processing_time]
+            if not chosen:
+                continue
+            declared = app(chosen, topic=topic, results=results)
+            with Run.start(declared, mode=Mode.EXACT, settings=settings, bootstrap=bootstrap, spark=spark) as run:
                 run.finish_input()
+                if processing_time:
+                    time.sleep(WINDOW_OF_PROCESSING_TIME_S + 1)
+                    _send(bootstrap, topic, closing)
+                    run.finish_input()
+
+
+def _send(bootstrap: str, topic: str, records: Iterable[bytes]) -> None:
+    producer = Producer(Connection(bootstrap))
+    for partition, record in enumerate(records):
+        producer.send(topic, record, partition=partition)
+    producer.flush()
 
 
 def main(*, query: str, topic: str, bootstrap: str, directory: str, events: int, runs: int) -> None:

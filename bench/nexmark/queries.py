@@ -15,9 +15,6 @@ sliding   each bid with the number of bids of its bidder in the last minute
 
 q15, q16 and q17 update; the others give each row once. After the events each partition holds a record of the kind
 `close`, a minute later than everything else: it moves the watermark past the last window, and is in no result.
-
-The records carry milliseconds as a number, which a stream cannot declare as its event time, so the queries make a
-timestamp of them and mark that.
 """
 
 from __future__ import annotations
@@ -44,17 +41,19 @@ _LEVELS = {
     "mid": "price >= 10000 and price < 1000000",
     "high": "price >= 1000000",
 }
-# What is found when a window ends comes to the second operator when the time of the query is past it already.
-_CHAINED = "1 hour"
 
 
 @dataclass(frozen=True)
 class Query:
-    """Its rows from the events, the columns of the events that it reads beside `kind` and `ts`, and its Kafka key."""
+    """Its rows from the events, the columns of the events that it reads beside `kind` and `ts`, and its Kafka key.
+
+    One of `processing_time` knows no event time.
+    """
 
     rows: Callable[[DataFrame], DataFrame]
     columns: Sequence[str]
     key: Sequence[str] = ()
+    processing_time: bool = False
 
 
 def closing(events: Events) -> list[bytes]:
@@ -63,11 +62,18 @@ def closing(events: Events) -> list[bytes]:
 
 
 def app(queries: Sequence[str], *, topic: str, results: str) -> hr.App:
-    """An app of some queries over the events of a topic; a query writes to the topic `<results>.<query>`."""
+    """An app of some queries over the events of a topic; a query writes to the topic `<results>.<query>`.
+
+    Queries of event time and of processing time do not go into one app.
+    """
     declared = hr.App("nexmark")
     columns = dict.fromkeys(column for query in queries for column in QUERIES[query].columns)
-    schema = ", ".join(["kind string, ts bigint", *(f"{column} {_TYPES[column]}" for column in columns)])
-    declared.stream("events", topic=topic, schema=schema, partitions=PARTITIONS)
+    schema = ", ".join(["kind string", *(f"{column} {_TYPES[column]}" for column in columns)])
+    if any(QUERIES[query].processing_time for query in queries):
+        declared.stream("events", topic=topic, schema=schema, partitions=PARTITIONS)
+    else:
+        declared.stream("events", topic=topic, schema=f"{schema}, ts timestamp", event_time="ts", epoch="milliseconds",
+                        delay=DELAY, partitions=PARTITIONS)  # fmt: skip
     for query in queries:
         _declare(declared, query, f"{results}.{query}")
     return declared
@@ -83,39 +89,36 @@ def _declare(declared: hr.App, name: str, topic: str) -> None:
     declared.stream(topic=topic, key=list(query.key) or None, partitions=2)(rows)
 
 
-def _bids(events: DataFrame, *, closed: bool = True) -> DataFrame:
-    """The bids with their event time, and what closes the windows."""
-    kinds = ("bid", "close") if closed else ("bid",)
-    chosen = events.where(F.col("kind").isin(*kinds)).withColumn("at", F.timestamp_millis("ts"))
-    return hr.event_time(chosen, "at", delay=DELAY)
+def _bids(events: DataFrame) -> DataFrame:
+    return events.where("kind = 'bid'")
 
 
 def _q5(events: DataFrame) -> DataFrame:
     counts = hr.window(_bids(events), hr.hopping("10 seconds", "2 seconds"), by="auction", bids=hr.count())
-    # `collect` sorts by time and then value, and all windows of a row have the same end: the largest counts come first.
+    # `collect` sorts by time and then value, and all counts of a window have one time: the largest come first.
     ranked = counts.withColumn("ranked", F.expr("auction - bids * 1000000000000"))
     most = hr.window(
-        ranked, hr.tumbling("2 seconds"), by=[], lateness=_CHAINED,
+        ranked, hr.tumbling("2 seconds"), by=[],
         most=hr.max("bids"), ranked=hr.collect("ranked", most=MOST_TIES),
     )  # fmt: skip
     return (
-        most.select("window_start", "most", F.explode("ranked").alias("ranked"), "change")
+        most.select("window_start", "most", F.explode("ranked").alias("ranked"))
         .withColumn("auction", F.expr("ranked + most * 1000000000000"))
         .where("auction >= 0 and auction < 1000000000000")
-        .selectExpr("unix_millis(window_start) - 10000 as window_start", "auction", "most as bids", "change")
+        .selectExpr("unix_millis(window_start) - 10000 as window_start", "auction", "most as bids")
     )
 
 
 def _q7(events: DataFrame) -> DataFrame:
-    row = "to_json(named_struct('auction', auction, 'bidder', bidder, 'price', price, 'ts', ts, 'extra', extra))"
+    row = "to_json(struct(auction, bidder, price, unix_millis(ts) as ts, extra))"
     prices = hr.window(_bids(events), hr.tumbling("10 seconds"), by="price", rows=hr.collect(row, most=MOST_TIES))
-    texts = prices.where("price is not null").withColumn("text", F.to_json("rows"))
-    top = hr.window(texts, hr.tumbling("10 seconds"), by=[], lateness=_CHAINED, text=hr.max_by("text", "price"))
+    texts = prices.withColumn("text", F.to_json("rows"))
+    top = hr.window(texts, hr.tumbling("10 seconds"), by=[], text=hr.max_by("text", "price"))
     return (
-        top.select(F.explode(F.from_json("text", "array<string>")).alias("row"), "change")
+        top.select(F.explode(F.from_json("text", "array<string>")).alias("row"))
         .select(F.from_json("row", "auction bigint, bidder bigint, price bigint, ts bigint, extra string").alias("row"),
                 "change")
-        .select("row.*", "change")
+        .select("row.*")
     )  # fmt: skip
 
 
@@ -123,30 +126,29 @@ def _q11(events: DataFrame) -> DataFrame:
     return hr.window(
         _bids(events), hr.session("10 seconds"), by="bidder",
         bids=hr.count(), first_ts=hr.min("ts"), last_ts=hr.max("ts"),
-    ).select("bidder", "bids", "first_ts", "last_ts")  # fmt: skip
+    ).selectExpr("bidder", "bids", "unix_millis(first_ts) as first_ts", "unix_millis(last_ts) as last_ts")  # fmt: skip
 
 
 def _q12(events: DataFrame) -> DataFrame:
-    chosen = events.where("kind in ('bid', 'close')").withColumn("at", F.current_timestamp())
-    counts = hr.window(hr.event_time(chosen, "at"), hr.tumbling("10 seconds"), by="bidder", bids=hr.count())
+    # The record that closes the windows counts here, and has no bidder.
+    read = events.where("kind in ('bid', 'close')").withColumn("at", F.current_timestamp())
+    counts = hr.window(hr.event_time(read, "at"), hr.tumbling("10 seconds"), by="bidder", bids=hr.count())
     return counts.where("bidder is not null").selectExpr("bidder", "bids", "unix_millis(window_start) as window_start")
 
 
 def _q15(events: DataFrame) -> DataFrame:
-    days = hr.window(_bids(events, closed=False), hr.tumbling("1 day"), by=[], emit="early", **_levels())
+    days = hr.window(_bids(events), hr.tumbling("1 day"), by=[], emit="early", **_levels())
     return days.select(_day(), *_levels(), "change")
 
 
 def _q16(events: DataFrame) -> DataFrame:
-    days = hr.window(
-        _bids(events, closed=False), hr.tumbling("1 day"), by="channel", emit="early", last=hr.max("at"), **_levels()
-    )
+    days = hr.window(_bids(events), hr.tumbling("1 day"), by="channel", emit="early", last=hr.max("ts"), **_levels())
     return days.select("channel", _day(), F.date_format("last", "HH:mm").alias("last_minute"), *_levels(), "change")
 
 
 def _q17(events: DataFrame) -> DataFrame:
     days = hr.window(
-        _bids(events, closed=False), hr.tumbling("1 day"), by="auction", emit="early", **_level("bids"),
+        _bids(events), hr.tumbling("1 day"), by="auction", emit="early", **_level("bids"),
         low_price=hr.min("price"), top_price=hr.max("price"), sum_price=hr.sum("price"),
     )  # fmt: skip
     mean = F.expr("sum_price div bids_all").alias("avg_price")
@@ -154,9 +156,8 @@ def _q17(events: DataFrame) -> DataFrame:
 
 
 def _sliding(events: DataFrame) -> DataFrame:
-    chosen = _bids(events)
-    recent = hr.sliding(chosen, by="bidder", within="1 minute", emit="final", bids=hr.count())
-    return recent.where("kind = 'bid'").select("bidder", "ts", "bids")
+    recent = hr.sliding(_bids(events), by="bidder", within="1 minute", emit="final", bids=hr.count())
+    return recent.selectExpr("bidder", "unix_millis(ts) as ts", "bids")
 
 
 def _day() -> Column:
@@ -180,7 +181,7 @@ QUERIES: Mapping[str, Query] = {
     "q5": Query(_q5, ["auction"]),
     "q7": Query(_q7, ["auction", "bidder", "price", "extra"]),
     "q11": Query(_q11, ["bidder"]),
-    "q12": Query(_q12, ["bidder"]),
+    "q12": Query(_q12, ["bidder"], processing_time=True),
     "q15": Query(_q15, ["auction", "bidder", "price"], key=["day"]),
     "q16": Query(_q16, ["auction", "bidder", "price", "channel"], key=["channel", "day"]),
     "q17": Query(_q17, ["auction", "price"], key=["auction", "day"]),

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import headrace as hr
+from headrace.kernel import bridge
 from headrace.testing import Driver
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -126,3 +127,34 @@ def test_the_classics(spark: SparkSession, bootstrap: str):
         driver.advance()
         assert short(driver.late("undated"), "id")[-1] == ("n1",)
         assert "nobody" not in {row["who"] for row in driver.read("undated")}
+
+
+def test_a_day_of_events_leaves_a_bounded_state(spark: SparkSession, bootstrap: str):
+    """The same few people all day long: what is remembered at the end is what the last windows need."""
+    day = hr.App("day")
+    day.stream("clicks", schema=SCHEMA, event_time="at", delay="10 seconds", id="id")
+
+    @day.stream
+    def minutes(clicks):
+        return hr.window(clicks, hr.hopping("10 minutes", "1 minute"), by="who", lateness="5 minutes", n=hr.count())
+
+    @day.stream
+    def visits(clicks):
+        return hr.window(clicks, hr.session("3 minutes"), by="who", n=hr.count())
+
+    @day.stream
+    def recent(clicks):
+        return hr.sliding(clicks, by="who", within="5 minutes", n=hr.count())
+
+    held: dict[str, list[int]] = {"minutes": [], "visits": [], "recent": []}
+    with Driver(day, spark=spark, bootstrap=bootstrap) as driver:
+        for hour in range(0, 24, 4):
+            rows = [click(f"{hour}-{n}", hour * 60 + n / 2, f"who{n % 20}") for n in range(4 * 120)]
+            driver.push("clicks", rows, partition=0)
+            driver.advance()
+            for gauge in bridge.gauges(spark):
+                if gauge.query in held and gauge.state_keys >= 0:
+                    held[gauge.query].append(gauge.state_keys)
+    for query, counts in held.items():
+        assert 0 < max(counts[-2:]) <= max(counts[:4]), query
+        assert max(counts) < 700, query

@@ -3,7 +3,8 @@
 Everything that a cluster replicates has one copy here, topics are only made on request, and a member that joins a group
 learns its partitions in half a second. Records survive a restart
 and kill -9 of the broker (Kafka recovers its log), not the loss of the disk. It is meant for a laptop, tests and
-benchmarks: at most 512 MB of heap, but with every optimisation of the JVM.
+benchmarks: at most 512 MB of heap, but with every optimisation of the JVM. Set-up rehearses its start, so that its
+classes are ready (archive.py).
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from headrace.errors import PartError
-from headrace.parts import java, part
-from headrace.parts.jars import BROKER, Report, directory, pyspark_jars
+from headrace.parts import archive, java, part
+from headrace.parts.jars import BROKER, Report, files, pyspark_jars
 from headrace.parts.part import LOOPBACK, Launch, Part
 
 NAME = "kafka"
@@ -87,9 +92,33 @@ def obtain(state: Path, report: Report, *, detached: bool = False) -> Part:
 
     def launch(place: Path, ports: list[int]) -> Launch:
         report("starting the embedded Kafka")
-        return _launch(place, ports, report)
+        return _launch(place, ports, report, archive.options(java.find(), _jars(report)))
 
     return part.obtain(NAME, state, 2, launch, detached=detached, answers=lambda _, address: answers(address))
+
+
+def rehearse(report: Report) -> None:
+    """Record the classes of a broker that starts and does its first work, once."""
+
+    def run(options: list[str]) -> list[str]:
+        report("recording which classes Kafka loads, so that it starts faster")
+        with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as scratch:
+            broker = part.obtain(
+                NAME,
+                Path(scratch),
+                2,
+                lambda place, ports: _launch(place, ports, report, options),
+                detached=False,
+                answers=lambda _, address: answers(address),
+            )
+            try:
+                with suppress(KafkaException):
+                    _use(broker.address)
+            finally:
+                broker.stop()
+        return ["-cp", _class_path(report)]
+
+    archive.record(java.find(), _jars(report), run, report)
 
 
 def answers(address: str) -> bool:
@@ -103,7 +132,23 @@ def answers(address: str) -> bool:
         return False
 
 
-def _launch(place: Path, ports: list[int], report: Report) -> Launch:
+def _use(address: str) -> None:
+    """What an app begins with: a topic, a transaction, a group."""
+    given = {"bootstrap.servers": address, "log_level": 0}
+    admin = AdminClient(given)
+    admin.create_topics([NewTopic("rehearsal", 1, 1)])["rehearsal"].result(30)
+    producer = Producer({**given, "transactional.id": "rehearsal"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("rehearsal", b"")
+    producer.commit_transaction(30)
+    consumer = Consumer({**given, "group.id": "rehearsal", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["rehearsal"])
+    consumer.poll(30)
+    consumer.close()
+
+
+def _launch(place: Path, ports: list[int], report: Report, options: Sequence[str]) -> Launch:
     home = java.find()
     broker, controller = ports
     properties = _PROPERTIES.format(host=LOOPBACK, broker=broker, controller=controller)
@@ -112,7 +157,7 @@ def _launch(place: Path, ports: list[int], report: Report) -> Launch:
     run = [str(home.executable), "-cp", _class_path(report), "-Dlog4j2.configurationFile=log4j2.properties"]
     _format(place, [*run, "kafka.tools.StorageTool", "format", "--config=server.properties"])
     return Launch(
-        arguments=[*run, "-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "kafka.Kafka", "server.properties"],
+        arguments=[*run, *options, "-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "kafka.Kafka", "server.properties"],
         address=f"{LOOPBACK}:{broker}",
         directory=place,
         data=place / "data",
@@ -124,9 +169,12 @@ def _launch(place: Path, ports: list[int], report: Report) -> Launch:
 
 
 def _class_path(report: Report) -> str:
+    return ":".join(map(str, _jars(report)))
+
+
+def _jars(report: Report) -> list[Path]:
     # The resolver leaves out what Spark always has; the broker runs outside Spark and needs that one jar too.
-    scala = next(pyspark_jars().glob("scala-library-*.jar"))
-    return f"{directory(BROKER, report)}/*:{scala}"
+    return [*files(BROKER, report), *pyspark_jars().glob("scala-library-*.jar")]
 
 
 def _format(place: Path, command: list[str]) -> None:

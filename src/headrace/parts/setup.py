@@ -9,16 +9,18 @@ from __future__ import annotations
 import sys
 
 from headrace.errors import PartError
-from headrace.parts import java, kernel_jar
+from headrace.parts import java, kafka, kernel_jar
 from headrace.parts.jars import BROKER, CONNECTOR, Report, directory
 
 
 def install(report: Report) -> None:
-    """Check Java, fetch the connector and the broker, compile the kernel; the Eclipse compiler only if it is needed."""
+    """Check Java, fetch the connector and the broker, compile the kernel, rehearse the broker; the Eclipse compiler
+    only if it is needed."""
     java.find()
     for jars in (CONNECTOR, BROKER):
         directory(jars, report)
     kernel_jar.kernel_jar(report)
+    kafka.rehearse(report)
 
 
 def main() -> None:
