@@ -400,7 +400,9 @@ def test_the_reference_has_every_parameter_of_an_operator(operator: str):
     text = section(REFERENCE / "operators.md", f"hr.{operator}")
     usage = re.search(rf"`hr\.{operator}\((.*?)\)`", text)
     assert usage
-    assert {one.partition("=")[0].lstrip("*") for one in usage[1].split(", ")} == parameters(getattr(headrace, operator))
+    assert {one.partition("=")[0].lstrip("*") for one in usage[1].split(", ")} == parameters(
+        getattr(headrace, operator)
+    )
 
 
 def test_the_reference_has_every_public_name():

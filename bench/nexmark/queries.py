@@ -114,12 +114,9 @@ def _q7(events: DataFrame) -> DataFrame:
     prices = hr.window(_bids(events), hr.tumbling("10 seconds"), by="price", rows=hr.collect(row, most=MOST_TIES))
     texts = prices.withColumn("text", F.to_json("rows"))
     top = hr.window(texts, hr.tumbling("10 seconds"), by=[], text=hr.max_by("text", "price"))
-    return (
-        top.select(F.explode(F.from_json("text", "array<string>")).alias("row"))
-        .select(F.from_json("row", "auction bigint, bidder bigint, price bigint, ts bigint, extra string").alias("row"),
-                "change")
-        .select("row.*")
-    )  # fmt: skip
+    columns = "auction bigint, bidder bigint, price bigint, ts bigint, extra string"
+    tied = top.select(F.explode(F.from_json("text", "array<string>")).alias("row"))
+    return tied.select(F.from_json("row", columns).alias("row")).select("row.*")
 
 
 def _q11(events: DataFrame) -> DataFrame:

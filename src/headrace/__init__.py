@@ -1,6 +1,8 @@
 """Stream processing for Python teams, on Spark. Every public name is here, and nothing else."""
 
 from headrace.app import App
+from headrace.graph.adaptive import adaptive
+from headrace.graph.clock_correction import correct_clock
 from headrace.graph.connector import postgres
 from headrace.log.connection import Connection
 from headrace.log.consumer import Consumer
@@ -35,11 +37,13 @@ __all__ = [
     "Consumer",
     "Producer",
     "Queue",
+    "adaptive",
     "approx_distinct",
     "approx_quantile",
     "approx_top_k",
     "avg",
     "collect",
+    "correct_clock",
     "count",
     "count_distinct",
     "count_min",

@@ -29,6 +29,8 @@ from typing import Any, Literal, TypeVar, overload
 from headrace.call import calling, definition
 from headrace.errors import DeclarationError, DeclarationErrors, HeadraceError, Location
 from headrace.graph import options, rules
+from headrace.graph.adaptive import Adaptive
+from headrace.graph.clock_correction import ClockCorrection
 from headrace.graph.connector import Connector, Postgres
 from headrace.graph.graph import Graph
 from headrace.graph.mistakes import gathering
@@ -98,8 +100,8 @@ class App:
         *,
         schema: str | Schema,
         topic: str | None = None,
-        event_time: str | None = None,
-        delay: Duration = _NO_DELAY,
+        event_time: str | ClockCorrection | None = None,
+        delay: Duration | Adaptive = _NO_DELAY,
         idle: Duration | None = None,
         future: Duration | None = None,
         epoch: str | None = None,
@@ -125,8 +127,8 @@ class App:
         *,
         schema: str | Schema | None = None,
         topic: str | None = None,
-        event_time: str | None = None,
-        delay: Duration = _NO_DELAY,
+        event_time: str | ClockCorrection | None = None,
+        delay: Duration | Adaptive = _NO_DELAY,
         idle: Duration | None = None,
         future: Duration | None = None,
         epoch: str | None = None,
@@ -137,12 +139,12 @@ class App:
     ) -> Source | Declared | Decorator:
         """Declare an input, `app.stream("transactions", schema=…)`, or a function, `@app.stream`.
 
-        `topic` is the name unless given. `event_time` is a timestamp column, and `delay` how much later than others an
-        event may come; a partition that brings nothing for `idle` (30 seconds) is not waited for, and an event that is
-        more than `future` (1 day) ahead of its record's own time is a dead letter. With `epoch`, such as "milliseconds",
-        timestamps may be numbers, counted from 1970. `id` is the column that makes an
-        event unique. `key` is the Kafka key: a function's results with the same key stay in order. For a function,
-        `topic`, `partitions` or `retention` ask for a topic of its own.
+        `topic` is the name unless given. `event_time` is a timestamp column, or `hr.correct_clock(…)` of a device's, and
+        `delay` how much later than others an event may come (or `hr.adaptive(…)`); a partition that brings nothing
+        for `idle` (30 seconds) is not waited for, and an event that is more than `future` (1 day) ahead of its record's
+        own time is a dead letter. With `epoch`, such as "milliseconds", timestamps may be numbers, counted from 1970.
+        `id` is the column that makes an event unique. `key` is the Kafka key: a function's results with the same key
+        stay in order. For a function, `topic`, `partitions` or `retention` ask for a topic of its own.
         """
         call = calling()
         if name_or_function is not None and not callable(name_or_function):
@@ -157,7 +159,9 @@ class App:
                 )
             columns = None if schema is None else options.schema(element, schema)
             named_time = options.event_time(element, event_time, columns)
+            sent, received = options.correction(element, event_time, columns)
             named_id = options.column(element, "id", id, columns)
+            delay_ms, delay_share, delay_least_ms = options.delay(element, delay)
             return self._register(
                 Source(
                     name=name,
@@ -165,7 +169,11 @@ class App:
                     topic=options.topic(element, topic, name),
                     schema=options.required(columns, named_time, named_id),
                     event_time=named_time,
-                    delay_ms=options.milliseconds(element, "delay", delay),
+                    sent=sent,
+                    received=received,
+                    delay_ms=delay_ms,
+                    delay_share=delay_share,
+                    delay_least_ms=delay_least_ms,
                     idle_ms=options.milliseconds(element, "idle", idle, least=1, default=DEFAULT_IDLE_MS),
                     future_ms=options.milliseconds(element, "future", future, default=DEFAULT_FUTURE_MS),
                     epoch_us=options.epoch(element, epoch),
@@ -235,7 +243,11 @@ class App:
                 topic=options.topic(element, topic, name),
                 schema=options.required(columns, *keyed),
                 event_time=None,
+                sent=None,
+                received=None,
                 delay_ms=0,
+                delay_share=0.0,
+                delay_least_ms=0,
                 idle_ms=DEFAULT_IDLE_MS,
                 future_ms=DEFAULT_FUTURE_MS,
                 epoch_us=0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -56,7 +57,7 @@ def bids() -> list[dict[str, Any]]:
     ]
 
 
-def sent(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def sent(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """As the producer writes them: the time is a number."""
     return [
         {**{k: v for k, v in row.items() if k != "when"}, "at": round(row["when"].timestamp() * 1000)} for row in rows

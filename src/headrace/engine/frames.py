@@ -112,7 +112,9 @@ class Frames:
                 found=f"table {node.name}",
                 fix="declare a stream of the topic instead, or leave the query out with --only",
             )
-        time = EventTime(node.event_time, node.delay_ms, node.idle_ms) if node.event_time else None
+        time = None
+        if node.event_time:
+            time = EventTime(node.event_time, node.delay_ms, node.idle_ms, node.delay_share, node.delay_least_ms)
         return self._read(query, node, node.schema.ddl, time)
 
     def _read(self, query: Query, node: Node, ddl: str, time: EventTime | None) -> DataFrame:
@@ -121,7 +123,15 @@ class Frames:
         future_ms = node.future_ms if isinstance(node, Source) else NO_BOUND
         clock = None
         if time is not None and not batch:
-            clock = bridge.clock(self.spark, query.name, partitions=node.partitions, idle_ms=time.idle_ms)
+            clock = bridge.clock(
+                self.spark,
+                query.name,
+                partitions=node.partitions,
+                idle_ms=time.idle_ms,
+                delay_ms=time.delay_ms,
+                share=time.share,
+                least_ms=time.least_ms,
+            )
         reader = (self.spark.read if batch else self.spark.readStream).format("kafka")
         options: Mapping[str, str] = {
             **self.connection.spark(),
@@ -143,11 +153,13 @@ class Frames:
             kafka=self.connection.spark(),
             clock=clock,
             epoch_us=node.epoch_us if isinstance(node, Source) else 0,
+            sent=node.sent if isinstance(node, Source) else None,
+            received=node.received if isinstance(node, Source) else None,
         )
         if time is None:
             return rows
         rows = mark(rows, time)
-        return rows if clock is None else bridge.follow(rows, time.column, time.delay_ms, clock)
+        return rows if clock is None else bridge.follow(rows, time.column, clock)
 
 
 def _place(error: Exception, node: Derived) -> Location:

@@ -85,7 +85,11 @@ def _as_json(graph: Graph, node: Node) -> dict[str, Any]:
         "declared": "input",
         "schema": node.schema.ddl if node.schema else None,
         "event_time": node.event_time,
+        "sent": node.sent,
+        "received": node.received,
         "delay_ms": node.delay_ms,
+        "delay_share": node.delay_share,
+        "delay_least_ms": node.delay_least_ms,
         "idle_ms": node.idle_ms,
         "future_ms": node.future_ms,
         "id": node.id,
@@ -114,6 +118,9 @@ def _details(node: Node) -> list[str]:
         if node.event_time:
             bounds = {"delay": node.delay_ms, "idle": node.idle_ms, "future": node.future_ms}
             described = [f"{option} {duration.describe(bound)}" for option, bound in bounds.items()]
+            if node.delay_share:
+                least, most = duration.describe(node.delay_least_ms), duration.describe(node.delay_ms)
+                described[0] = f"delay {least} to {most} for a share of {node.delay_share:g}"
             details.append(", ".join([f"event time {node.event_time}", *described]))
         if node.id:
             details.append(f"id {node.id}")

@@ -20,16 +20,25 @@ DEFAULT_FUTURE_MS = 24 * 3_600_000
 
 @dataclass(frozen=True)
 class Source:
-    """An input: a stream of events, or a table. `schema` is None only for a captured table, whose columns are the
-    database's. `event_time` and `id` of a stream and the `key` of a table are NOT NULL in the schema. A number where a timestamp is declared
-    stands for `epoch_us` microseconds since 1970, if it is not 0."""
+    """An input: a stream of events, or a table.
+
+    `schema` is None only for a captured table, whose columns are the database's. `event_time` and `id` of a stream and
+    the `key` of a table are NOT NULL in the schema. With `sent` the event time is corrected by how much the clock that
+    wrote it was off at `received`, or at the record's own time. With a `delay_share` the delay is adaptive, between
+    `delay_least_ms` and `delay_ms`. A number where a timestamp is declared stands for `epoch_us` microseconds since
+    1970, if that is not 0.
+    """
 
     name: str
     kind: Literal["stream", "table"]
     topic: str
     schema: Schema | None
     event_time: str | None
+    sent: str | None
+    received: str | None
     delay_ms: int
+    delay_share: float
+    delay_least_ms: int
     idle_ms: int
     future_ms: int
     epoch_us: int

@@ -16,6 +16,8 @@ from typing import Any
 from headrace import duration, names
 from headrace.call import Call
 from headrace.errors import DeclarationError, Location
+from headrace.graph.adaptive import Adaptive
+from headrace.graph.clock_correction import ClockCorrection
 from headrace.graph.mistakes import report
 from headrace.graph.node import DEFAULT_PARTITIONS
 from headrace.log.schema import Schema, SchemaError
@@ -117,6 +119,19 @@ def required(schema: Schema | None, *columns: str | None) -> Schema | None:
 
 def event_time(element: Element, given: object, schema: Schema | None) -> str | None:
     """The column that holds the time of an event."""
+    if isinstance(given, ClockCorrection):
+        given = given.occurred
+    return _timestamp(element, given, schema)
+
+
+def correction(element: Element, given: object, schema: Schema | None) -> tuple[str | None, str | None]:
+    """The columns that say when a device sent an event and when it was received, if its clock is corrected."""
+    if not isinstance(given, ClockCorrection):
+        return None, None
+    return _timestamp(element, given.sent, schema), _timestamp(element, given.received, schema)
+
+
+def _timestamp(element: Element, given: object, schema: Schema | None) -> str | None:
     named = column(element, "event_time", given, schema)
     field = schema.field(named) if schema and named else None
     if field is None or field.type == "timestamp":
@@ -182,6 +197,24 @@ def milliseconds(element: Element, option: str, given: object, *, least: int = 0
     return harmless
 
 
+def delay(element: Element, given: object) -> tuple[int, float, int]:
+    """The delay, or the upper bound of an adaptive one; the share that it covers, or 0; the lower bound."""
+    if not isinstance(given, Adaptive):
+        return milliseconds(element, "delay", given), 0.0, 0
+    least, most = (milliseconds(element, "delay", one) for one in (given.least, given.most))
+    share = given.share
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1 or least > most:
+        element.mistake(
+            "HR-026",
+            f"The adaptive delay of {element.label} needs a share between 0 and 1, and `least` not above `most`.",
+            found=f"adaptive({given.share!r}, least={_text(given.least)}, most={_text(given.most)})",
+            fix='write it like `delay=hr.adaptive(0.99, least="1 second", most="5 minutes")`',
+            option="delay",
+        )
+        return most, 0.0, 0
+    return most, float(share), least
+
+
 _EPOCHS = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
 
 
@@ -195,7 +228,9 @@ def epoch(element: Element, given: object) -> int:
         "HR-025",
         f"`epoch` of {element.label} must say what timestamps that are numbers count since 1970.",
         found=f"epoch={_text(given)}",
-        fix="write " + " or ".join(f'`epoch="{word}"`' for word in _EPOCHS) + "; or leave it out and send ISO-8601 text",
+        fix="write "
+        + " or ".join(f'`epoch="{word}"`' for word in _EPOCHS)
+        + "; or leave it out and send ISO-8601 text",
         option="epoch",
     )
     return 0

@@ -83,28 +83,34 @@ def decode(
     kafka: Mapping[str, str] | None,
     clock: Clock | None = None,
     epoch_us: int = 0,
+    sent: str | None = None,
+    received: str | None = None,
 ) -> DataFrame:
     """Rows of a schema from Spark's Kafka records; what does not fit goes to the dead-letter topic.
 
     Where a timestamp is declared, a number stands for `epoch_us` microseconds since 1970; 0 refuses numbers.
+    With `sent` the event time is corrected by how far the device's clock was off when the record was `received`.
     """
     spark = records.sparkSession
     side = _side_output(spark, kafka) if kafka is not None else None
+    times = _strings(spark, (event_time, sent, received))
     rows = _kernel(spark).RecordDecoder.rows(
-        records._jdf, query, topic, dead_topic, ddl, epoch_us, event_time, future_ms, side, clock
+        records._jdf, query, topic, dead_topic, ddl, epoch_us, times, future_ms, side, clock
     )
     return DataFrame(rows, spark)
 
 
-def clock(spark: SparkSession, query: str, *, partitions: int, idle_ms: int) -> Clock:
-    """A clock for a source of a query, which `decode` and `follow` share."""
-    return _kernel(spark).SourceClock(query, partitions, idle_ms)
+def clock(
+    spark: SparkSession, query: str, *, partitions: int, idle_ms: int, delay_ms: int, share: float, least_ms: int
+) -> Clock:
+    """A clock for a source of a query, which `decode` and `follow` share. With a `share` the delay is adaptive."""
+    return _kernel(spark).SourceClock(query, partitions, idle_ms, _kernel(spark).Delay(share, least_ms, delay_ms))
 
 
-def follow(rows: DataFrame, column: str, delay_ms: int, clock: Clock) -> DataFrame:
-    """Rows whose watermark stays `delay_ms` behind the clock."""
+def follow(rows: DataFrame, column: str, clock: Clock) -> DataFrame:
+    """Rows whose watermark follows the clock."""
     spark = rows.sparkSession
-    return DataFrame(_kernel(spark).Watermark.follow(rows._jdf, column, delay_ms, clock), spark)
+    return DataFrame(_kernel(spark).Watermark.follow(rows._jdf, column, clock), spark)
 
 
 def hush(spark: SparkSession, query: str) -> None:
@@ -145,7 +151,11 @@ def sharded(rows: DataFrame, spec: Mapping[str, Any]) -> DataFrame:
         json.dumps(spec),
         build.query if build else "unnamed",
         build is not None and build.live,
-        int(time.get("headrace.delay_ms", 0)),
+        _kernel(spark).Delay(
+            float(time.get("headrace.share", 0)),
+            int(time.get("headrace.least_ms", 0)),
+            int(time.get("headrace.delay_ms", 0)),
+        ),
         int(time.get("headrace.idle_ms", 0)),
         late,
     )
@@ -192,7 +202,7 @@ def _jvm(spark: SparkSession) -> Any:
     return spark._jvm
 
 
-def _strings(spark: SparkSession, values: Sequence[str]) -> Any:
+def _strings(spark: SparkSession, values: Sequence[str | None]) -> Any:
     gateway: Any = spark.sparkContext._gateway
     array = gateway.new_array(_jvm(spark).java.lang.String, len(values))
     for i, value in enumerate(values):

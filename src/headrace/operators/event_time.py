@@ -20,15 +20,22 @@ from headrace.errors import DeclarationError
 _MARK = "headrace.event_time"
 _DELAY = "headrace.delay_ms"
 _IDLE = "headrace.idle_ms"
+_SHARE = "headrace.share"
+_LEAST = "headrace.least_ms"
 DEFAULT_IDLE_MS = 30_000
 
 
 class EventTime(NamedTuple):
-    """The event-time column of rows, how late a row may be, and after how long a quiet partition is not waited for."""
+    """The event-time column of rows, how late a row may be, and after how long a quiet partition is not waited for.
+
+    With a `share` above 0 the delay is as long as that share of the rows was late, from `least_ms` to `delay_ms`.
+    """
 
     column: str
     delay_ms: int
     idle_ms: int
+    share: float = 0.0
+    least_ms: int = 0
 
 
 def event_time(rows: DataFrame, column: str, *, delay: str | timedelta = "0 seconds") -> DataFrame:
@@ -49,14 +56,16 @@ def mark(rows: DataFrame, time: EventTime) -> DataFrame:
     """The mark alone, for a column that is known to be right."""
     for name in (field.name for field in rows.schema.fields if _MARK in field.metadata and field.name != time.column):
         rows = rows.withMetadata(name, {})
-    return rows.withMetadata(time.column, {_MARK: True, _DELAY: time.delay_ms, _IDLE: time.idle_ms})
+    values = {_MARK: True, _DELAY: time.delay_ms, _IDLE: time.idle_ms, _SHARE: time.share, _LEAST: time.least_ms}
+    return rows.withMetadata(time.column, values)
 
 
 def marked(schema: Any) -> EventTime | None:
     """The event time of a schema, if a column is marked."""
     for field in schema.fields:
         if field.metadata.get(_MARK):
-            return EventTime(field.name, int(field.metadata[_DELAY]), int(field.metadata[_IDLE]))
+            delay, idle, share, least = (field.metadata[name] for name in (_DELAY, _IDLE, _SHARE, _LEAST))
+            return EventTime(field.name, int(delay), int(idle), float(share), int(least))
     return None
 
 

@@ -154,10 +154,10 @@ def _launch(place: Path, ports: list[int], report: Report, options: Sequence[str
     properties = _PROPERTIES.format(host=LOOPBACK, broker=broker, controller=controller)
     (place / "server.properties").write_text(properties, encoding="utf-8")
     (place / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
-    run = [str(home.executable), "-cp", _class_path(report), "-Dlog4j2.configurationFile=log4j2.properties"]
+    run = [str(home.executable), *options, "-cp", _class_path(report), "-Dlog4j2.configurationFile=log4j2.properties"]
     _format(place, [*run, "kafka.tools.StorageTool", "format", "--config=server.properties"])
     return Launch(
-        arguments=[*run, *options, "-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "kafka.Kafka", "server.properties"],
+        arguments=[*run, "-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "kafka.Kafka", "server.properties"],
         address=f"{LOOPBACK}:{broker}",
         directory=place,
         data=place / "data",

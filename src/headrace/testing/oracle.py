@@ -56,6 +56,8 @@ def _static(source: Source, events: Sequence[Mapping[str, Any] | bytes], spark: 
         future_ms=-1,
         kafka=None,
         epoch_us=source.epoch_us,
+        sent=source.sent,
+        received=source.received,
     )
     time = EventTime(source.event_time, source.delay_ms, source.idle_ms) if source.event_time else None
     return mark(rows, time) if time else rows

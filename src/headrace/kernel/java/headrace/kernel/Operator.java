@@ -32,7 +32,7 @@ public final class Operator implements Serializable {
 
   final String kind;
   final boolean live;
-  final long delay;
+  final Delay delay;
   final long idleMillis;
   final LateRows late;
   final boolean lateDropped;
@@ -50,7 +50,7 @@ public final class Operator implements Serializable {
   private final String spec;
   private transient JsonNode parsed;
 
-  private Operator(String text, StructType rows, boolean live, int partitions, long delay, long idleMillis, LateRows late) {
+  private Operator(String text, StructType rows, boolean live, int partitions, Delay delay, long idleMillis, LateRows late) {
     this.spec = text;
     JsonNode spec = spec();
     this.kind = spec.get("kind").asText();
@@ -87,10 +87,10 @@ public final class Operator implements Serializable {
   }
 
   /** The rows of the operator that the spec describes; `in` has the user's columns and then the inputs of the aggregates. */
-  public static Dataset<Row> rows(Dataset<Row> in, String spec, String query, boolean live, long delayMillis, long idleMillis,
+  public static Dataset<Row> rows(Dataset<Row> in, String spec, String query, boolean live, Delay delay, long idleMillis,
       LateRows late) {
     int partitions = Integer.parseInt(in.sparkSession().conf().get("spark.sql.shuffle.partitions"));
-    Operator operator = new Operator(spec, in.schema(), live, partitions, delayMillis * 1000, idleMillis, late);
+    Operator operator = new Operator(spec, in.schema(), live, partitions, delay, idleMillis, late);
     JsonNode at = operator.spec().get("time");
     Column none = functions.lit(Message.NO_TIME);
     Column time = at.isNull() ? none : functions.coalesce(functions.unix_micros(PackedRow.column(at.asText())), none);

@@ -28,6 +28,8 @@ public final class RecordDecoder implements Serializable {
   private final String deadTopic;
   private final JsonDecoder json;
   private final int eventTime;
+  private final int sent;
+  private final int received;
   private final long futureMicros;
   private final SideOutput side;
   private final SourceClock clock;
@@ -35,13 +37,15 @@ public final class RecordDecoder implements Serializable {
   private transient SourceClock.Partition time;
   private transient int gaugePartition;
 
-  private RecordDecoder(String query, String topic, String deadTopic, StructType schema, long epochMicros, int eventTime,
+  private RecordDecoder(String query, String topic, String deadTopic, StructType schema, long epochMicros, int[] times,
       long futureMicros, SideOutput side, SourceClock clock) {
     this.query = query;
     this.topic = topic;
     this.deadTopic = deadTopic;
     this.json = new JsonDecoder(schema, epochMicros);
-    this.eventTime = eventTime;
+    this.eventTime = times[0];
+    this.sent = times[1];
+    this.received = times[2];
     this.futureMicros = futureMicros;
     this.side = side;
     this.clock = clock;
@@ -51,16 +55,18 @@ public final class RecordDecoder implements Serializable {
    * Rows of `ddl` from a DataFrame of Spark's Kafka source, which must include headers.
    *
    * @param epochMicros how many microseconds a number stands for where a timestamp is declared; 0 refuses numbers
-   * @param eventTime the column of the event time, or null; a record whose event time is more than futureMillis ahead of
+   * @param times the column of the event time, of when a device sent the record and of when it was received, each or null:
+   *     the event time is corrected by how far the device's clock was off; a record whose event time is more than futureMillis ahead of
    *     the record's own time is refused, because it would drag the watermark along (negative: no bound)
    * @param side null when there is nowhere to put what does not fit; then it is counted and left out
    * @param clock what is told the event times, or null
    */
   public static Dataset<Row> rows(Dataset<Row> records, String query, String topic, String deadTopic, String ddl,
-      long epochMicros, String eventTime, long futureMillis, SideOutput side, SourceClock clock) {
+      long epochMicros, String[] times, long futureMillis, SideOutput side, SourceClock clock) {
     StructType schema = StructType.fromDDL(ddl);
-    int eventTimeField = eventTime == null ? -1 : schema.fieldIndex(eventTime);
-    RecordDecoder decoder = new RecordDecoder(query, topic, deadTopic, schema, epochMicros, eventTimeField,
+    int[] fields = new int[3];
+    for (int i = 0; i < 3; i++) fields[i] = times[i] == null ? -1 : schema.fieldIndex(times[i]);
+    RecordDecoder decoder = new RecordDecoder(query, topic, deadTopic, schema, epochMicros, fields,
         futureMillis < 0 ? -1 : futureMillis * 1000, side, clock);
     if (clock != null) records.sparkSession().sparkContext().register(clock);
     Column row = Invocation.effect(decoder, "decode", schema, functions.col("value"), functions.col("key"),
@@ -81,10 +87,10 @@ public final class RecordDecoder implements Serializable {
     try {
       InternalRow row = json.decode(value);
       if (eventTime < 0) return row;
-      long at = row.getLong(eventTime);
+      long at = corrected(row, timestamp);
       if (futureMicros < 0 || at - timestamp <= futureMicros) {
         gauge.raise(Meter.EVENT_TIME, at);
-        if (clock != null) time.raise(at);
+        if (clock != null) clock.note(time, at);
         return row;
       }
       StringBuilder text = new StringBuilder("the event time ");
@@ -96,6 +102,15 @@ public final class RecordDecoder implements Serializable {
     gauge.add(Meter.DEAD);
     if (side != null) side.send(deadTopic, key, value, letter(reason, partition, offset, timestamp, headers));
     return null;
+  }
+
+  /** The event time; where a device sent it, with its clock set right, also in the row. */
+  private long corrected(InternalRow row, long timestamp) {
+    long at = row.getLong(eventTime);
+    if (sent < 0 || row.isNullAt(sent) || (received >= 0 && row.isNullAt(received))) return at;
+    at += (received >= 0 ? row.getLong(received) : timestamp) - row.getLong(sent);
+    row.update(eventTime, at);
+    return at;
   }
 
   private List<Header> letter(String reason, int partition, long offset, long timestamp, ArrayData headers) {

@@ -26,6 +26,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
   private static final long serialVersionUID = 1L;
   private static final int MOST_GROUPS = 200_000;
   private static final long CLOCK_NANOS = 10_000_000;
+  private static final int DELAY_ROWS = 1000;
 
   private final Operator operator;
   private final BatchWatermark watermark;
@@ -68,6 +69,9 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     private final ArrayDeque<byte[]> clocks = new ArrayDeque<>();
     private final int sender = TaskContext.getPartitionId();
     private final int senders = TaskContext.get().numPartitions();
+    private final Delay delay = operator.delay.fresh();
+    private long behind = delay.micros();
+    private int untilAsked = DELAY_ROWS;
     private long newest = Long.MIN_VALUE;
     private long told = Long.MIN_VALUE;
     private long toldAt;
@@ -86,8 +90,15 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
       if (!clocks.isEmpty()) return clocks.poll();
       byte[] wrapped = rows.next();
       long at = ByteBuffer.wrap(wrapped).getLong(0);
+      if (operator.live && delay.isAdaptive() && at != Message.NO_TIME) {
+        if (newest != Long.MIN_VALUE) delay.note(Math.max(0, newest - at));
+        if (--untilAsked == 0) {
+          untilAsked = DELAY_ROWS;
+          behind = delay.micros();
+        }
+      }
       if (at > newest) newest = at;
-      long clock = newest == Long.MIN_VALUE ? newest : newest - operator.delay;
+      long clock = newest == Long.MIN_VALUE ? newest : newest - behind;
       if (operator.live && clock > told && System.nanoTime() - toldAt > CLOCK_NANOS) tell(clock);
       return message(wrapped, sender, senders, operator.live ? clock : watermark.before());
     }

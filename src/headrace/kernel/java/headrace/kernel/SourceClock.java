@@ -24,6 +24,7 @@ public final class SourceClock extends AccumulatorV2<Long, Long> {
   private final int partitions;
   private final long idleMillis;
   private final long startedAt;
+  private final Delay delay;
   private final HashMap<Integer, Partition> seen = new HashMap<>();
   private boolean hushed;
 
@@ -39,19 +40,31 @@ public final class SourceClock extends AccumulatorV2<Long, Long> {
   }
 
   /** The clock of a source with so many partitions that a query reads. */
-  public SourceClock(String query, int partitions, long idleMillis) {
-    this(query, partitions, idleMillis, System.currentTimeMillis());
+  public SourceClock(String query, int partitions, long idleMillis, Delay delay) {
+    this(query, partitions, idleMillis, delay, System.currentTimeMillis());
   }
 
-  private SourceClock(String query, int partitions, long idleMillis, long startedAt) {
+  private SourceClock(String query, int partitions, long idleMillis, Delay delay, long startedAt) {
     this.query = query;
     this.partitions = partitions;
     this.idleMillis = idleMillis;
+    this.delay = delay;
     this.startedAt = startedAt;
   }
 
   String query() {
     return query;
+  }
+
+  /** How far the watermark stays behind, in milliseconds. */
+  synchronized long delayMillis() {
+    return Math.floorDiv(delay.micros() + 999, 1000L);
+  }
+
+  /** A task notes an event of a partition. */
+  void note(Partition partition, long at) {
+    if (delay.isAdaptive() && partition.newest != UNKNOWN) delay.note(Math.max(0, partition.newest - at));
+    partition.raise(at);
   }
 
   /** Where a task notes the events of a partition. */
@@ -82,6 +95,7 @@ public final class SourceClock extends AccumulatorV2<Long, Long> {
   public synchronized void merge(AccumulatorV2<Long, Long> other) {
     long now = System.currentTimeMillis();
     hushed = false;
+    delay.merge(((SourceClock) other).delay);
     ((SourceClock) other).seen.forEach((number, heard) -> {
       Partition partition = partition(number);
       partition.raise(heard.newest);
@@ -93,12 +107,12 @@ public final class SourceClock extends AccumulatorV2<Long, Long> {
   @Override
   public AccumulatorV2<Long, Long> copyAndReset() {
     Watermark.take(this);
-    return new SourceClock(query, partitions, idleMillis, startedAt);
+    return new SourceClock(query, partitions, idleMillis, delay.fresh(), startedAt);
   }
 
   @Override
   public synchronized AccumulatorV2<Long, Long> copy() {
-    SourceClock copy = new SourceClock(query, partitions, idleMillis, startedAt);
+    SourceClock copy = new SourceClock(query, partitions, idleMillis, delay.fresh(), startedAt);
     copy.merge(this);
     return copy;
   }

@@ -30,7 +30,7 @@ import org.apache.spark.sql.streaming.StreamingQuery;
 public final class Watermark extends WatermarkTracker {
   private static final ConcurrentHashMap<UUID, Followed> FOLLOWED = new ConcurrentHashMap<>();
 
-  private record Followed(SourceClock clock, long delayMillis, SparkSession session) {}
+  private record Followed(SourceClock clock, SparkSession session) {}
 
   private final WatermarkTracker spark;
   private final WatermarkPropagator operators;
@@ -48,11 +48,11 @@ public final class Watermark extends WatermarkTracker {
     this.reached = spark.currentWatermark();
   }
 
-  /** Rows whose watermark stays `delayMillis` behind the clock; `column` is their event time. */
-  public static Dataset<Row> follow(Dataset<Row> rows, String column, long delayMillis, SourceClock clock) {
-    Dataset<Row> marked = rows.withWatermark(column, delayMillis + " milliseconds");
+  /** Rows whose watermark follows the clock; `column` is their event time. */
+  public static Dataset<Row> follow(Dataset<Row> rows, String column, SourceClock clock) {
+    Dataset<Row> marked = rows.withWatermark(column, clock.delayMillis() + " milliseconds");
     LogicalPlan plan = ((org.apache.spark.sql.classic.Dataset<Row>) marked).logicalPlan();
-    FOLLOWED.put(((EventTimeWatermark) plan).nodeId(), new Followed(clock, delayMillis, rows.sparkSession()));
+    FOLLOWED.put(((EventTimeWatermark) plan).nodeId(), new Followed(clock, rows.sparkSession()));
     return marked;
   }
 
@@ -120,7 +120,7 @@ public final class Watermark extends WatermarkTracker {
     long now = System.currentTimeMillis(), slowest = others > 0 ? slowestOther() : Long.MAX_VALUE;
     for (Followed one : followed.values()) {
       long time = one.clock.time(now);
-      slowest = Math.min(slowest, time == SourceClock.UNKNOWN ? 0 : Math.floorDiv(time, 1000L) - one.delayMillis);
+      slowest = Math.min(slowest, time == SourceClock.UNKNOWN ? 0 : Math.floorDiv(time, 1000L) - one.clock.delayMillis());
     }
     if (slowest > reached) {
       reached = slowest;
