@@ -139,8 +139,8 @@ class App:
     ) -> Source | Declared | Decorator:
         """Declare an input, `app.stream("transactions", schema=…)`, or a function, `@app.stream`.
 
-        `topic` is the name unless given. `event_time` is a timestamp column, or `hr.correct_clock(…)` of a device's, and
-        `delay` how much later than others an event may come (or `hr.adaptive(…)`); a partition that brings nothing
+        `topic` is the name unless given. `event_time` is a timestamp column, or `hr.correct_clock(…)` of a device,
+        and `delay` how much later than others an event may come (or `hr.adaptive(…)`); a partition that brings nothing
         for `idle` (30 seconds) is not waited for, and an event that is more than `future` (1 day) ahead of its record's
         own time is a dead letter. With `epoch`, such as "milliseconds", timestamps may be numbers, counted from 1970.
         `id` is the column that makes an event unique. `key` is the Kafka key: a function's results with the same key
