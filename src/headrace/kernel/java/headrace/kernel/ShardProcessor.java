@@ -14,7 +14,6 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.streaming.ExpiredTimerInfo;
 import org.apache.spark.sql.streaming.MapState;
 import org.apache.spark.sql.streaming.OutputMode;
-import org.apache.spark.sql.streaming.QueryInfo;
 import org.apache.spark.sql.streaming.StatefulProcessor;
 import org.apache.spark.sql.streaming.TTLConfig;
 import org.apache.spark.sql.streaming.TimeMode;
@@ -121,7 +120,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       long[] own = ownMarks(), marks = new long[OWN_MARKS + own.length];
       marks[TIMER] = NEVER;
       System.arraycopy(own, 0, marks, OWN_MARKS, own.length);
-      store = ShardStore.kept(name(shard), getHandle().getQueryInfo().getBatchId(), data, root);
+      store = ShardStore.kept(name(shard), getHandle().getQueryInfo(), data, root);
       if (store == null) store = ShardStore.open(codec(), marks, data, root);
       gauge = operator.late.gauge(TaskContext.getPartitionId());
       projection = UnsafeProjection.create(operator.output);
@@ -140,8 +139,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   void opened() {}
 
   private String name(int shard) {
-    QueryInfo query = getHandle().getQueryInfo();
-    return operator.late.name() + '\t' + query.getRunId() + '\t' + shard;
+    return operator.late.name() + '\t' + shard;
   }
 
   @Override
@@ -232,7 +230,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     store.flush();
     gauge.set(Meter.KEYS, store.entries());
     gauge.set(Meter.BYTES, store.bytes());
-    store.keep(name(shard), getHandle().getQueryInfo().getBatchId());
+    store.keep(name(shard), getHandle().getQueryInfo());
   }
 
   /** Gives a row with these values, in Spark's internal form. */

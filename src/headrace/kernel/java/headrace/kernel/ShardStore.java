@@ -8,8 +8,11 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiConsumer;
 import org.apache.spark.sql.streaming.MapState;
+import org.apache.spark.sql.streaming.QueryInfo;
 import org.apache.spark.sql.streaming.ValueState;
 
 /**
@@ -27,9 +30,9 @@ final class ShardStore<V> {
   private static final int BUCKETS = 64;
   private static final int MOST_CHUNKS = 16;
   private static final int MOST_ENTRIES = 2_000_000;
-  private static final java.util.concurrent.ConcurrentHashMap<String, Kept> KEPT = new java.util.concurrent.ConcurrentHashMap<>();
+  private static final ConcurrentHashMap<String, Kept> KEPT = new ConcurrentHashMap<>();
 
-  private record Kept(long batch, ShardStore<?> store) {}
+  private record Kept(UUID run, long batch, ShardStore<?> store) {}
 
   /** How a value is written. */
   interface Codec<V> {
@@ -103,19 +106,19 @@ final class ShardStore<V> {
     this.root = root;
   }
 
-  /** The store that an earlier task of this name left, if it is that of the batch before; whoever takes it has it alone. */
+  /** The store that a task of this name left, if it is that of the run's batch before; whoever takes it has it alone. */
   @SuppressWarnings("unchecked")
-  static <V> ShardStore<V> kept(String name, long batch, MapState<byte[], byte[]> data, ValueState<byte[]> root) {
+  static <V> ShardStore<V> kept(String name, QueryInfo of, MapState<byte[], byte[]> data, ValueState<byte[]> root) {
     Kept kept = KEPT.remove(name);
-    if (kept == null || kept.batch != batch) return null;
+    if (kept == null || kept.batch != of.getBatchId() || !kept.run.equals(of.getRunId())) return null;
     ShardStore<V> store = (ShardStore<V>) kept.store;
     store.bind(data, root);
     return store;
   }
 
   /** Leaves the store, which must be flushed, for the task of the batch after. */
-  void keep(String name, long batch) {
-    KEPT.put(name, new Kept(batch + 1, this));
+  void keep(String name, QueryInfo of) {
+    KEPT.put(name, new Kept(of.getRunId(), of.getBatchId() + 1, this));
   }
 
   /** Forgets what is kept of a query. */
