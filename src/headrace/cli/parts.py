@@ -23,7 +23,10 @@ commands = typer.Typer(help="Start, stop and show the embedded Kafka and Postgre
 
 def setup() -> None:
     """Download and compile once what the first run would otherwise have to wait for."""
+    from headrace.engine.rehearsal import record
+
     install(terminal.note)
+    record(terminal.note)
     terminal.note("everything is there")
 
 

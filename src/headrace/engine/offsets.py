@@ -3,6 +3,9 @@
 Spark keeps its offsets in the checkpoint. What a query has consumed is also committed to the group
 `headrace.<app>.<query>`, for monitoring only: nothing is ever started from it. In live mode that is what has been read;
 in exact mode what a finished batch has covered.
+
+It is committed by a consumer that reads nothing. An admin client could do it too, but one that asks a group's
+coordinator while a broker goes away may abort the whole process (librdkafka issue 4605).
 """
 
 # The client documents these names under `confluent_kafka.admin` without declaring them there.
@@ -11,13 +14,17 @@ in exact mode what a finished batch has covered.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from headrace import names
 from headrace.kernel.bridge import Gauge
+from headrace.log.connection import Connection
 
 Offsets = Mapping[tuple[str, int], int]
 _SECONDS = 5.0
@@ -37,20 +44,60 @@ def covered(end_offsets: Iterable[str]) -> dict[tuple[str, int], int]:
     return found
 
 
-def commit(admin: AdminClient, app: str, query: str, offsets: Offsets) -> None:
-    """Write the offsets of a query to its group."""
-    if not offsets:
-        return
-    places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in sorted(offsets.items())]
-    asked = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(names.group(app, query), places)])
-    for answer in asked.values():
-        answer.result(_SECONDS)
+class Groups:
+    """The groups of an app's queries; a context manager."""
+
+    def __init__(self, connection: Connection, app: str) -> None:
+        self._connection = connection
+        self._app = app
+        self._members: dict[str, Consumer] = {}
+        self._answers: list[KafkaError | None] = []
+
+    def commit(self, query: str, offsets: Offsets) -> None:
+        """Write the offsets of a query to its group. KafkaException when the log does not answer."""
+        if not offsets:
+            return
+        member = self._members.get(query) or self._join(query)
+        places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in sorted(offsets.items())]
+        until = time.monotonic() + _SECONDS
+        self._answers.clear()
+        member.commit(offsets=places, asynchronous=True)
+        while not self._answers and time.monotonic() < until:
+            member.poll(0.02)
+        error = self._answers[0] if self._answers else KafkaError(KafkaError._TIMED_OUT)
+        if error is not None:
+            raise KafkaException(error)
+
+    def _join(self, query: str) -> Consumer:
+        group = {"group.id": names.group(self._app, query), "enable.auto.commit": False}
+        options = self._connection.client(**group, on_commit=lambda error, _: self._answers.append(error))
+        self._members[query] = Consumer(options)
+        return self._members[query]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for member in self._members.values():
+            member.close()
 
 
 def ends(admin: AdminClient, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """The next offset that will be written, by topic and partition. KafkaException when the log does not answer."""
+    """The next offset that will be written, by topic and partition. KafkaException when the log does not answer, also
+    when no place is asked for."""
     wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for topic, partition in places}
     if not wanted:
+        admin.list_topics(timeout=_SECONDS)
         return {}
-    answers = admin.list_offsets(wanted, request_timeout=_SECONDS)  # pyright: ignore[reportArgumentType]
-    return {(place.topic, place.partition): answer.result(_SECONDS).offset for place, answer in answers.items()}
+    try:
+        return _ends(admin, wanted)
+    except KafkaException:
+        admin.list_topics(timeout=_SECONDS)  # a client that goes on with the leaders it knows is refused for ever
+        return _ends(admin, wanted)
+
+
+def _ends(admin: AdminClient, wanted: dict[TopicPartition, Any]) -> dict[tuple[str, int], int]:
+    answers = admin.list_offsets(wanted, request_timeout=_SECONDS)
+    return {(place.topic, place.partition): answer.result().offset for place, answer in answers.items()}

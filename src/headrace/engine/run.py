@@ -220,26 +220,29 @@ class Run:
     def _watch(self) -> None:
         admin = self.connection.admin()
         written = 0.0
-        while not self._stop.wait(WATCH_S):
-            for running in self._running:
-                running.supervise()
-            if time.monotonic() - written < PROGRESS_S:
-                continue
-            written = time.monotonic()
-            gauges = bridge.gauges(self.spark)
-            for running in self._running:
-                mine = [g for g in gauges if g.query == running.query.name]
-                lag = self._account(admin, running, mine)
-                self._write(running, "failed" if running.error else "running", mine, lag)
+        with offsets.Groups(self.connection, self.app) as groups:
+            while not self._stop.wait(WATCH_S):
+                for running in self._running:
+                    running.supervise()
+                if time.monotonic() - written < PROGRESS_S:
+                    continue
+                written = time.monotonic()
+                gauges = bridge.gauges(self.spark)
+                for running in self._running:
+                    mine = [g for g in gauges if g.query == running.query.name]
+                    lag = self._account(admin, groups, running, mine)
+                    self._write(running, "failed" if running.error else "running", mine, lag)
 
-    def _account(self, admin: offsets.AdminClient, running: Running, gauges: list[bridge.Gauge]) -> dict[str, int]:
+    def _account(
+        self, admin: offsets.AdminClient, groups: offsets.Groups, running: Running, gauges: list[bridge.Gauge]
+    ) -> dict[str, int]:
         """Commit what the query has consumed, and give what it has not."""
         consumed = offsets.read_so_far(gauges, running.query.name)
         last = running.spark.lastProgress if running.spark else None
         if self.mode is Mode.EXACT:
             consumed = offsets.covered(source.endOffset for source in last.sources) if last else {}
         try:
-            offsets.commit(admin, self.app, running.query.name, consumed)
+            groups.commit(running.query.name, consumed)
             ends = offsets.ends(admin, consumed)
             self._away = None
         except (KafkaException, LogError):

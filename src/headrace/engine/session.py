@@ -2,7 +2,8 @@
 
 Real-time mode holds a task slot for every task of every stage for the whole batch, whether there is data or not, so a
 local master has many more slots than cores; idle tasks cost next to nothing. On a cluster the executors must have that
-many cores between them. Connector and kernel jars travel with the session, and so do the app's own modules.
+many cores between them. Connector and kernel jars travel with the session, and so do the app's own modules. The classes
+of Spark's JVM come from an archive when set-up has made one (rehearsal.py).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from headrace.errors import RunError
 from headrace.kernel import bridge
-from headrace.parts import jars, java, kernel_jar
+from headrace.parts import archive, jars, java, kernel_jar
 
 Report = Callable[[str], None]
 LOCAL_SLOTS = 64
@@ -65,7 +66,9 @@ def session(
         options |= {"spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS, "spark.driver.host": "127.0.0.1"}
         # The slots are for tasks that wait; a local collection is cut by the cores there are.
         options["spark.default.parallelism"] = str(os.cpu_count() or 2)
-    options |= {"spark.jars": ",".join(str(file) for file in files), "spark.driver.extraJavaOptions": _logging()}
+    java_options = [_logging(), *archive.options(home, jars.spark_files())]
+    options |= {"spark.jars": ",".join(str(file) for file in files)}
+    options["spark.driver.extraJavaOptions"] = " ".join(f'"{option}"' for option in java_options)
     if modules:
         options["spark.submit.pyFiles"] = ",".join(str(file) for file in modules)
     options |= dict(settings or {})

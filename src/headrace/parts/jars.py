@@ -90,6 +90,11 @@ def pyspark_jars() -> Path:
     return Path(spec.origin).parent / "jars"
 
 
+def spark_files() -> list[Path]:
+    """The jar files that pyspark ships, in order of their names."""
+    return sorted(pyspark_jars().glob("*.jar"))
+
+
 def _download(jars: JarSet, place: Path, report: Report) -> None:
     report(f"downloading {jars.title} ({', '.join(jars.coordinates)})")
     home = java.find()

@@ -26,6 +26,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from headrace.errors import PartError
 from headrace.parts import archive, java, part
+from headrace.parts.cache import made_once
 from headrace.parts.jars import BROKER, Report, files, pyspark_jars
 from headrace.parts.part import LOOPBACK, Launch, Part
 
@@ -173,8 +174,14 @@ def _class_path(report: Report) -> str:
 
 
 def _jars(report: Report) -> list[Path]:
-    # The resolver leaves out what Spark always has; the broker runs outside Spark and needs that one jar too.
-    return [*files(BROKER, report), *pyspark_jars().glob("scala-library-*.jar")]
+    # The resolver leaves out what Spark always has; the broker runs outside Spark and needs that one jar too. It is
+    # copied, so that the class path, and with it the archive, is the same for every environment of the user.
+    scala = next(pyspark_jars().glob("scala-library-*.jar"))
+
+    def copy(place: Path) -> None:
+        shutil.copy(scala, place)
+
+    return [*files(BROKER, report), made_once("jars", scala.stem, copy) / scala.name]
 
 
 def _format(place: Path, command: list[str]) -> None:

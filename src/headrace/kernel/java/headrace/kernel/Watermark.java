@@ -132,14 +132,15 @@ public final class Watermark extends WatermarkTracker {
 
   /** Of the sources without a clock, as Spark has it. */
   private long slowestOther() {
-    long[] slowest = {Long.MAX_VALUE};
-    spark.watermarkMap().foreach(entry -> {
-      if (!followed.containsKey(entry._1())) {
-        slowest[0] = Math.min(slowest[0], entry._2().isEmpty() ? 0 : (Long) entry._2().get());
+    long slowest = Long.MAX_VALUE;
+    scala.collection.Iterator<scala.Tuple2<UUID, scala.Option<Object>>> known = spark.watermarkMap().iterator();
+    while (known.hasNext()) {
+      scala.Tuple2<UUID, scala.Option<Object>> one = known.next();
+      if (!followed.containsKey(one._1())) {
+        slowest = Math.min(slowest, one._2().isEmpty() ? 0 : (Long) one._2().get());
       }
-      return null;
-    });
-    return slowest[0];
+    }
+    return slowest;
   }
 
   @Override
