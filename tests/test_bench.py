@@ -8,10 +8,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from bench import decode, dedupe, latency, windows
 from bench.latency import percentile
 from bench.records import COPY_REACH, auction_events, distinct, transactions
 from bench.result import Result, print_result, print_table
+
+from bench import decode, dedupe, latency, windows
 
 ROOT = Path(__file__).parent.parent
 
