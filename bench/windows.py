@@ -120,7 +120,10 @@ def _checked(here: Ground, queries: Sequence[str], count: int, wrong: list[str])
         bids = oracle.bids(events)
         note(f"computing the answers of {', '.join(queries)}")
         bootstrap = here.connection.bootstrap
-        ours.emit(here.spark, bootstrap, queries, topic=name, results=f"{name}.ours", closing=closing(events))
+        ours.emit(
+            here.spark, bootstrap, queries, topic=name, results=f"{name}.ours", closing=closing(events),
+            directory=here.settings.directory,
+        )  # fmt: skip
         for query in queries:
             rows = [json.loads(one.value) for one in read(here.connection, f"{name}.ours.{query}") if one.value]
             verdict = oracle.compare(query, bids, rows)

@@ -62,12 +62,14 @@ def emit(
     topic: str,
     results: str,
     closing: Iterable[bytes] = (),
+    directory: Path | None = None,
 ) -> None:
     """Run queries as the product does, until their topics `<results>.<query>` hold the answers.
 
-    `closing` are the records that end the windows of processing time, written when those have passed.
+    `closing` are the records that end the windows of processing time, written when those have passed. Checkpoints lie
+    in `directory`, or where temporary files do.
     """
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-", ignore_cleanup_errors=True) as home:
+    with tempfile.TemporaryDirectory(prefix="nexmark-", dir=directory, ignore_cleanup_errors=True) as home:
         settings = Settings.model_construct(directory=Path(home))
         for processing_time in (False, True):
             chosen = [query for query in queries if QUERIES[query].processing_time is processing_time]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from headrace.log.topic import Topic
 
 
 def test_every_query_gives_the_right_answer(
-    spark: SparkSession, bootstrap: str, topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, bootstrap: str, topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     """Forty seconds of event time with half a second of disorder, in several batches, so that windows end in them."""
     monkeypatch.setattr(frames, "MOST_RECORDS_A_BATCH", 6_000)
@@ -34,7 +35,8 @@ def test_every_query_gives_the_right_answer(
     for number, record in enumerate([*events, *closing(events)]):
         producer.send(name, record, partition=number % PARTITIONS)
     producer.flush()
-    ours.emit(spark, bootstrap, list(QUERIES), topic=name, results=results, closing=closing(events))
+    queries, ends = list(QUERIES), closing(events)
+    ours.emit(spark, bootstrap, queries, topic=name, results=results, closing=ends, directory=tmp_path)
     bids = oracle.bids(events)
     wrong = {}
     for query in QUERIES:
