@@ -72,7 +72,8 @@ def obtain(state: Path, start: Callable[[Path, list[int]], Launch] = launch, *, 
 
 
 def children() -> set[int]:
-    return {process.pid for process in psutil.Process().children(recursive=True)}
+    """The processes that this one started; servers that run anyway have children of their own, which come and go."""
+    return {process.pid for process in psutil.Process().children()}
 
 
 def gone(record: part.Record) -> bool:
