@@ -3,6 +3,8 @@
 latency     end to end, Kafka → Spark → Kafka, live and exact
 decode      JSON records to rows, the kernel against `from_json`
 dedupe      each event once, the kernel against Spark's `dropDuplicatesWithinWatermark`
+windows     Nexmark's windows beside Flink, hopping windows, the cost by number of keys, `sliding` live
+delivery    what exactly-once costs, and how fast stores follow
 
 A bench starts its own Kafka and Spark in a temporary directory, with the product's settings whatever the environment
 says, prints one JSON object a line on standard output (result.py) and a table on standard error, and leaves nothing

@@ -66,7 +66,7 @@ def main() -> None:
     with ground("latency") as here:
 
         def measured(case: Callable[[DataFrame], DataFrame], mode: Mode) -> Result:
-            return _measure(here, case, mode, rate=given.rate, warmup=warmup, seconds=seconds)
+            return measure(here, case, mode, rate=given.rate, warmup=warmup, seconds=seconds)
 
         for case, p50, p99 in ((stateless, 5.0, None), (dedupe, 12.0, 150.0)):
             live, exact = measured(case, Mode.LIVE), measured(case, Mode.EXACT)
@@ -81,9 +81,10 @@ def main() -> None:
         sys.exit("events were lost")
 
 
-def _measure(
+def measure(
     here: Ground, case: Callable[[DataFrame], DataFrame], mode: Mode, *, rate: float, warmup: float, seconds: float
 ) -> Result:
+    """The latency of a case, from the producer to the consumer."""
     name = f"{case.__name__}_{mode}"
     app = hr.App(name)
     app.stream("transactions", topic=f"{name}.in", schema=SCHEMA, event_time="at", delay="5 seconds", id="id",

@@ -30,7 +30,7 @@ from rich.table import Table
 
 import headrace as hr
 from bench.ground import Ground, ground, note
-from bench.latency import _measure as latency
+from bench.latency import measure as latency
 from bench.nexmark import oracle, ours, peer
 from bench.nexmark.events import Events
 from bench.nexmark.peer import Flink, Timing

@@ -9,7 +9,7 @@ Every page runs by itself in an empty directory, block by block, from top to bot
     ```console background  runs until the page says «with Ctrl-C», or ends
     ```toml                is read as headrace.toml
 
-Commands use the Kafka of the test run, unless the page starts one with `headrace parts up`.
+Commands use the Kafka (and PostgreSQL) of the test run, unless the page starts one with `headrace parts up`.
 """
 
 from __future__ import annotations
@@ -255,6 +255,8 @@ def test_a_page_does_what_it_says(
     environment |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
     if bootstrap is not None:
         environment["HEADRACE_BOOTSTRAP"] = bootstrap
+    if any(re.search(r"headrace (follow|serve) ", one) for one in used):
+        environment["HEADRACE_POSTGRES"] = request.getfixturevalue("postgres_url")
     running = Page(page, tmp_path, environment, given)
     try:
         if bootstrap is None:

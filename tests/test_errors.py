@@ -13,6 +13,8 @@ from headrace.errors import DeclarationError, DeclarationErrors, Location
 
 SOURCE = Path(errors.__file__).parent
 RANGES = {"DeclarationError": "HR-0", "PartError": "HR-1", "LogError": "HR-2", "RunError": "HR-3"}
+RANGES["FollowError"] = "HR-4"
+RANGES["ServeError"] = "HR-5"
 
 
 def used() -> dict[str, str]:

@@ -24,15 +24,16 @@ MIDDLE = {"log", "operators", "capture", "ledger", "followers", "kernel", "parts
 ENGINE = BOTTOM | MIDDLE
 MAY_IMPORT = {
     **dict.fromkeys(BOTTOM, BOTTOM),
-    **dict.fromkeys(("log", "capture", "ledger", "followers", "kernel", "parts"), BOTTOM),
+    **dict.fromkeys(("log", "capture", "ledger", "kernel", "parts"), BOTTOM),
+    "followers": BOTTOM | {"log"},
     "operators": BOTTOM | {"kernel"},
     "graph": DEFINITIONS,
     "app": DEFINITIONS,
     "engine": ENGINE,
     "serve": ENGINE | {"engine"},
-    "cli": ENGINE | {"engine", "serve"},
+    "cli": ENGINE | {"engine", "serve", "testing"},
     "__init__": ENGINE | {"engine", "serve"},
-    "testing": ENGINE | {"engine", "serve", "cli"},
+    "testing": ENGINE | {"engine", "serve"},
 }
 KNOW_SPARK = {"operators", "kernel", "engine", "testing"}
 # It borrows the Maven resolver inside pyspark, in a process of its own, before there is a session.

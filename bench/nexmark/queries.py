@@ -95,28 +95,18 @@ def _bids(events: DataFrame) -> DataFrame:
 
 def _q5(events: DataFrame) -> DataFrame:
     counts = hr.window(_bids(events), hr.hopping("10 seconds", "2 seconds"), by="auction", bids=hr.count())
-    # `collect` sorts by time and then value, and all counts of a window have one time: the largest come first.
-    ranked = counts.withColumn("ranked", F.expr("auction - bids * 1000000000000"))
     most = hr.window(
-        ranked, hr.tumbling("2 seconds"), by=[],
-        most=hr.max("bids"), ranked=hr.collect("ranked", most=MOST_TIES),
+        counts, hr.tumbling("2 seconds"), by=[],
+        bids=hr.max("bids"), auctions=hr.max_by("auction", "bids", ties=MOST_TIES),
     )  # fmt: skip
-    return (
-        most.select("window_start", "most", F.explode("ranked").alias("ranked"))
-        .withColumn("auction", F.expr("ranked + most * 1000000000000"))
-        .where("auction >= 0 and auction < 1000000000000")
-        .selectExpr("unix_millis(window_start) - 10000 as window_start", "auction", "most as bids")
-    )
+    start = "unix_millis(window_start) - 10000 as window_start"
+    return most.selectExpr(start, "explode(auctions) as auction", "bids")
 
 
 def _q7(events: DataFrame) -> DataFrame:
-    row = "to_json(struct(auction, bidder, price, unix_millis(ts) as ts, extra))"
-    prices = hr.window(_bids(events), hr.tumbling("10 seconds"), by="price", rows=hr.collect(row, most=MOST_TIES))
-    texts = prices.withColumn("text", F.to_json("rows"))
-    top = hr.window(texts, hr.tumbling("10 seconds"), by=[], text=hr.max_by("text", "price"))
-    columns = "auction bigint, bidder bigint, price bigint, ts bigint, extra string"
-    tied = top.select(F.explode(F.from_json("text", "array<string>")).alias("row"))
-    return tied.select(F.from_json("row", columns).alias("row")).select("row.*")
+    bid = "struct(auction, bidder, price, unix_millis(ts) as ts, extra)"
+    highest = hr.max_by(bid, "price", ties=MOST_TIES)
+    return hr.window(_bids(events), hr.tumbling("10 seconds"), by=[], bids=highest).selectExpr("inline(bids)")
 
 
 def _q11(events: DataFrame) -> DataFrame:

@@ -4,10 +4,12 @@ from headrace.app import App
 from headrace.graph.adaptive import adaptive
 from headrace.graph.clock_correction import correct_clock
 from headrace.graph.connector import postgres
+from headrace.graph.follow import webhook
 from headrace.log.connection import Connection
 from headrace.log.consumer import Consumer
 from headrace.log.producer import Producer
 from headrace.log.queue import Queue
+from headrace.log.row import read
 from headrace.operators.aggregate import (
     approx_distinct,
     approx_quantile,
@@ -58,10 +60,12 @@ __all__ = [
     "min",
     "min_by",
     "postgres",
+    "read",
     "session",
     "sliding",
     "sum",
     "top",
     "tumbling",
+    "webhook",
     "window",
 ]

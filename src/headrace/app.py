@@ -32,6 +32,7 @@ from headrace.graph import options, rules
 from headrace.graph.adaptive import Adaptive
 from headrace.graph.clock_correction import ClockCorrection
 from headrace.graph.connector import Connector, Postgres
+from headrace.graph.follow import Follow, Webhook
 from headrace.graph.graph import Graph
 from headrace.graph.mistakes import gathering
 from headrace.graph.node import DEFAULT_FUTURE_MS, DEFAULT_IDLE_MS, Derived, Node, Source
@@ -74,6 +75,7 @@ class App:
         self.name = options.name("app", name, call)
         self.where = call.where
         self._definitions: list[Node] = []
+        self._follows: list[Follow] = []
         self._mistakes: tuple[DeclarationError, ...] = ()
         made = _made.get()
         if made is not None:
@@ -86,6 +88,11 @@ class App:
     def definitions(self) -> tuple[Node, ...]:
         """Everything declared so far, in order."""
         return tuple(self._definitions)
+
+    @property
+    def follows(self) -> tuple[Follow, ...]:
+        """The followers declared so far, in order."""
+        return tuple(self._follows)
 
     def graph(self) -> Graph:
         """The graph, when no rule objects; else DeclarationErrors with everything that is wrong."""
@@ -282,6 +289,34 @@ class App:
     ) -> Declared | Decorator:
         """Declare a served table: `@app.view(key="card")`. `key` names the columns that make a row unique."""
         return self._function("view", function, topic=topic, key=key, partitions=partitions, retention=retention)
+
+    def follow(self, followed: Declared | Source, follower: Webhook) -> None:
+        """Send every change of a stream or view on: `app.follow(alerts, hr.webhook("https://…"))`.
+
+        `headrace follow` does it; views have their PostgreSQL table there in any case. A followed function is a topic.
+        """
+        call = calling()
+        element = Element("follow", call)
+        if not isinstance(follower, Webhook):
+            element.mistake(
+                "HR-045",
+                "The second argument of `app.follow` says who is told of the changes.",
+                found=repr(follower),
+                fix='write `app.follow(alerts, hr.webhook("https://example.com/alerts"))`; '
+                "a view has its PostgreSQL table without being followed",
+            )
+            return
+        node = followed.definition if isinstance(followed, Declared) else followed
+        if not isinstance(node, Source | Derived):
+            element.mistake(
+                "HR-043",
+                "The first argument of `app.follow` is a declared stream or view.",
+                found=repr(followed),
+                fix="pass the stream or the decorated function itself, such as `app.follow(alerts, …)` below "
+                "`def alerts(…)`",
+            )
+            return
+        self._follows.append(Follow(node.name, follower, call.where))
 
     def _function(
         self,

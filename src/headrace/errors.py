@@ -4,7 +4,9 @@ HeadraceError
 ├── DeclarationError   HR-0xx  what was declared cannot be run; raised before anything starts
 ├── PartError          HR-1xx  Java, jars, the embedded Kafka or PostgreSQL, or the settings
 ├── LogError           HR-2xx  the log: topics, records, offsets, dead letters
-└── RunError           HR-3xx  a run: the engine, its queries, checkpoints and the cluster
+├── RunError           HR-3xx  a run: the engine, its queries, checkpoints and the cluster
+├── FollowError        HR-40x  a follower: its place in the log, its store, its receiver
+└── ServeError         HR-5xx  the HTTP API: what was asked, who asked, and how far a view is
 
 An error carries a code, what happened, where it was declared (file:line), the value that was found and how to fix it.
 `headrace explain HR-014` prints the page of a code from `explain/`.
@@ -13,7 +15,7 @@ An error carries a code, what happened, where it was declared (file:line), the v
 from __future__ import annotations
 
 import linecache
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -99,6 +101,20 @@ class LogError(HeadraceError):
 
 class RunError(HeadraceError):
     """A run of the engine."""
+
+
+class FollowError(HeadraceError):
+    """A follower that cannot go on by itself."""
+
+
+class ServeError(HeadraceError):
+    """A request that cannot be answered; `more` stands beside the rest in the answer."""
+
+    def __init__(
+        self, code: str, what: str, *, found: object | None = None, fix: str, more: Mapping[str, object] | None = None
+    ) -> None:
+        super().__init__(code, what, found=found, fix=fix)
+        self.more = more or {}
 
 
 def explanation(code: str) -> str | None:

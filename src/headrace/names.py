@@ -13,6 +13,8 @@ DEAD_SUFFIX = ".dead"
 LATE_SUFFIX = ".late"
 STATE_DIRECTORY = ".headrace"
 SETTINGS_FILE = "headrace.toml"
+CATALOGUE_TOPIC = "headrace.catalogue"
+TABLE_FOLLOWER = "postgres"
 
 HEADER_PREFIX = "headrace."
 HEADER_TOPIC = "headrace.topic"
@@ -21,9 +23,11 @@ HEADER_OFFSET = "headrace.offset"
 HEADER_TIMESTAMP = "headrace.timestamp"
 HEADER_REASON = "headrace.reason"
 HEADER_QUERY = "headrace.query"
+HEADER_ID = "headrace.id"
 HEADER_REPLAYED = "headrace.replayed"
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
+_SINK = re.compile(r"headrace\.\w+\.\w+\.sink\.[\w.-]+")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -50,6 +54,22 @@ def late_topic(topic: str) -> str:
 def group(app: str, query: str) -> str:
     """The consumer group under which a query's consumed offsets can be seen."""
     return f"headrace.{app}.{query}"
+
+
+def sink(app: str, query: str) -> str:
+    """What the transactions of a query are named after: the transactional id and the consumer group of each task begin
+    with it."""
+    return f"headrace.{app}.{query}.sink"
+
+
+def follow_group(follower: str) -> str:
+    """The consumer group of a follower, where one whose store keeps no positions has them."""
+    return f"headrace.follow.{follower}"
+
+
+def is_sink(group: str) -> bool:
+    """Whether the offsets of a group are the batches that a task has written, and no places in a topic."""
+    return _SINK.fullmatch(group) is not None
 
 
 def replay_group(topic: str) -> str:

@@ -6,7 +6,8 @@ the usual librdkafka names (`security.protocol`, `sasl.mechanism`, `sasl.usernam
 stands in neither the settings nor the environment; secrets never appear in `repr`, logs or errors.
 
 `checkpoints` is a directory (or URI) that driver and executors share; `live_batch` is how long a batch of the live mode
-lasts, which is also how much is read again after a crash; `spark` holds Spark's own options.
+lasts, which is also how much is read again after a crash; `spark` holds Spark's own options. `token` is what a client
+of `headrace serve` must show; without it one is made and kept in the state directory.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Settings(BaseSettings):
     checkpoints: str | None = None
     live_batch: str = "2 minutes"
     spark: dict[str, str] = Field(default_factory=dict)
+    token: str | None = Field(default=None, repr=False)
 
     @property
     def state(self) -> Path:
@@ -68,8 +70,9 @@ class Settings(BaseSettings):
             ) from None
         values = here.model_dump()
         values["kafka"] = {name: _secret(value) for name, value in here.kafka.items()}
-        if here.postgres is not None:
-            values["postgres"] = _secret(here.postgres)
+        for name in ("postgres", "token"):
+            if values[name] is not None:
+                values[name] = _secret(values[name])
         return Settings.model_construct(**values)
 
 

@@ -194,10 +194,10 @@ def test_a_query_is_not_started_twice(spark: SparkSession, bootstrap: str, setti
 
 def test_a_declaration_that_does_not_fit_its_state_is_refused(tmp_path: Path):
     place, where = str(tmp_path), hr.App("x") and chain().definitions[1].where
-    checkpoint.check(place, "unique", ["payments"], ["dedupe by id string"], where)
-    checkpoint.check(place, "unique", ["payments"], ["dedupe by id string"], where)
+    checkpoint.check(place, "unique", {"payments": "a"}, ["dedupe by id string"], where)
+    checkpoint.check(place, "unique", {"payments": "a"}, ["dedupe by id string"], where)
     with pytest.raises(RunError, match="operators were dedupe by id string, and are dedupe by card string") as raised:
-        checkpoint.check(place, "unique", ["payments"], ["dedupe by card string"], where)
+        checkpoint.check(place, "unique", {"payments": "a"}, ["dedupe by card string"], where)
     assert raised.value.code == "HR-307"
 
 

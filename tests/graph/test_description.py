@@ -145,5 +145,5 @@ flowchart LR
 def test_an_app_with_nothing_in_it():
     graph = App("empty").graph()
     assert text(graph) == "app empty\n"
-    assert as_json(graph) == {"app": "empty", "nodes": [], "edges": [], "queries": []}
+    assert as_json(graph) == {"app": "empty", "nodes": [], "edges": [], "queries": [], "follows": []}
     assert mermaid(graph) == "flowchart LR\n"

@@ -9,6 +9,7 @@ import pytest
 from headrace.app import App
 from headrace.errors import DeclarationErrors
 from headrace.graph import rules
+from headrace.graph.follow import webhook
 from headrace.graph.graph import Graph
 
 
@@ -140,3 +141,24 @@ def test_errors_come_together_in_the_order_of_the_file(app: App):
     assert [error.code for error in caught.value.errors] == ["HR-014", "HR-019", "HR-016"]
     assert caught.value.code == "HR-014"
     assert str(caught.value).count("headrace explain") == 3
+
+
+def test_what_is_followed_is_a_stream_or_view_of_the_app(app: App):
+    other = App("other")
+    elsewhere = other.stream("latst", schema="id string")
+    app.follow(elsewhere, webhook("https://example.com/"))
+    app.follow(next(node for node in app.definitions if node.name == "users"), webhook("https://example.com/"))  # pyright: ignore[reportArgumentType]
+    unknown, table = rules.known_followed(Graph.of(app))
+    assert unknown.code == table.code == "HR-043"
+    assert unknown.fix == "did you mean `latest`?"
+    assert "`latst`; streams and views are `clicks` and `latest`" in str(unknown)
+    assert "`users` is a table that this app only reads" in table.what
+
+
+def test_two_webhooks_of_one_view_need_two_names(app: App):
+    clicks = app.definitions[0]
+    for name in ("webhook", "mail", "webhook"):
+        app.follow(clicks, webhook("https://example.com/", name=name))  # pyright: ignore[reportArgumentType]
+    (error,) = rules.unique_follower(Graph.of(app))
+    assert (error.code, error.found) == ("HR-044", 'name="webhook"')
+    assert list(rules.known_followed(Graph.of(app))) == []

@@ -1,43 +1,51 @@
 """Windows in a stream: the three properties of every stateful operator, for each kind, emission and lateness.
 
-One run holds many examples: each card is one, with a sequence of events of its own, so that a run of 200 cards is 200
-examples of every combination.
+**An example is a history** (history.py, cards.py): the events of one card, drawn by hypothesis. `HISTORIES` of them are
+the cards of one run, and each of them goes through every emission and lateness that its kind has, which are the nodes
+of the app (`NODES`). So a run checks `HISTORIES` examples of every combination of its kind. What all histories of a run
+have in common, its `Shape` (sizes, gaps, delay, lateness, when it begins), is drawn by hypothesis too, for every run.
+
+`HEADRACE_DEEP` is the number of runs, `HEADRACE_SEED` the first seed. A failure prints the seed, and the history that
+failed, made as small as it still fails.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.operators.cards import FEEDS, SCHEMA, SHAPES, Feed, History, Row, Shape, histories, in_order, number_of
+from tests.operators.history import drawn, shrunk, weight
 
 import headrace as hr
 from headrace.engine.mode import Mode
-from headrace.testing import Driver, oracle, shuffled
+from headrace.kernel import bridge
+from headrace.testing import Driver, oracle
 
-CASES = int(os.environ.get("HEADRACE_DEEP", "1"))
+RUNS = int(os.environ.get("HEADRACE_DEEP", "1"))
 SEED = int(os.environ.get("HEADRACE_SEED", "1"))
-CARDS = 200
-START = datetime(2026, 3, 1, tzinfo=UTC)
-DELAY = timedelta(seconds=20)
-LATENESS = timedelta(seconds=40)
-SCHEMA = "id string, card string, amount double, n bigint, at timestamp"
+HISTORIES = 200
+END = "end"
 
-Row = Mapping[str, Any]
+# What is declared
+
 Operator = Callable[..., DataFrame]
 
 
-def _window(windows: Any) -> Operator:
+def windows(windows: Any) -> Operator:
     def operator(rows: DataFrame, **options: Any) -> DataFrame:
         return hr.window(
             rows,
             windows,
-            by="card",
+            by=["card", "shop"],
             rows=hr.count(),
             total=hr.sum("n"),
             spent=hr.sum("amount"),
@@ -52,189 +60,280 @@ def _window(windows: Any) -> Operator:
     return operator
 
 
-def _sliding(rows: DataFrame, **options: Any) -> DataFrame:
-    return hr.sliding(
-        rows, by="card", within="30 seconds", rows=hr.count(), total=hr.sum("n"), last=hr.last("id"), **options
-    )
+def sliding(within: str) -> Operator:
+    def operator(rows: DataFrame, **options: Any) -> DataFrame:
+        return hr.sliding(
+            rows,
+            by=["card", "shop"],
+            within=within,
+            n_rows=hr.count(),
+            total=hr.sum("n"),
+            last=hr.last("id"),
+            **options,
+        )
+
+    return operator
 
 
-KINDS: dict[str, Operator] = {
-    "tumbling": _window(hr.tumbling("30 seconds", offset="7 seconds")),
-    "hopping": _window(hr.hopping("30 seconds", "12 seconds")),
-    "session": _window(hr.session("10 seconds")),
-    "sliding": _sliding,
+def operator_of(kind: str, shape: Shape) -> Operator:
+    size, every, offset = f"{shape.size} ms", f"{shape.every} ms", f"{shape.offset} ms"
+    match kind:
+        case "tumbling":
+            return windows(hr.tumbling(size, offset=offset))
+        case "hopping":
+            return windows(hr.hopping(size, every, offset=offset))
+        case "session":
+            return windows(hr.session(f"{shape.gap} ms"))
+        case _:
+            return sliding(size)
+
+
+KINDS = ("tumbling", "hopping", "session", "sliding", "global")
+WINDOWED = {"final": "steady", "early": "steady", "corrected": "tardy", "early_corrected": "tardy"}
+NODES: dict[str, dict[str, str]] = {
+    "tumbling": WINDOWED,
+    "hopping": WINDOWED,
+    "session": WINDOWED,
+    "sliding": {**WINDOWED, "arrival": "ordered", "arrival_lenient": "ordered"},
+    "global": {"each": "steady", "each_early": "steady", "timed": "steady", "several": "padded"},
 }
+DROPPED = {"early", "early_corrected", "arrival_lenient"}  # what is late for these is counted, not kept
 
 
-def declare(kind: str) -> hr.App:
-    """An app with the kind in every emission: `steady` holds rows within the delay, `tardy` within the lateness too."""
+def declare(kind: str, shape: Shape) -> hr.App:
+    """An app with a node for each emission and lateness of the kind."""
     app = hr.App(f"windows_{kind}")
-    for source in ("steady", "tardy"):
-        app.stream(source, schema=SCHEMA, event_time="at", delay=DELAY, id="id")
-    operator = KINDS[kind]
+    for source in dict.fromkeys(NODES[kind].values()):
+        app.stream(source, schema=SCHEMA, event_time="at", delay=f"{shape.delay} ms", future="36500 days", id="id")
+    if kind == "global":
+        declare_global(app, shape)
+        return app
+    operator, lateness = operator_of(kind, shape), f"{shape.lateness} ms"
 
     @app.stream(key="card")
     def final(steady):
-        return operator(steady)
+        return operator(steady, emit="final")
 
     @app.stream(key="card")
     def early(steady):
-        return operator(steady, emit="early")
+        return operator(steady, emit="early", late="drop")
 
     @app.stream(key="card")
     def corrected(tardy):
-        return operator(tardy, emit="final", lateness=LATENESS)
+        return operator(tardy, emit="final", lateness=lateness)
 
     @app.stream(key="card")
     def early_corrected(tardy):
-        return operator(tardy, emit="early", lateness=LATENESS)
+        return operator(tardy, emit="early", lateness=lateness, late="drop")
+
+    if kind == "sliding":
+
+        @app.stream(key="card")
+        def arrival(ordered):
+            return operator(ordered, emit="arrival")
+
+        @app.stream(key="card")
+        def arrival_lenient(ordered):
+            return operator(ordered, emit="arrival", lateness=lateness, late="drop")
 
     return app
 
 
-NODES = {"final": "steady", "early": "steady", "corrected": "tardy", "early_corrected": "tardy"}
+def declare_global(app: hr.App, shape: Shape) -> None:
+    """A global window has no lateness; when it tells is its emission."""
+
+    @app.stream(key="card")
+    def each(steady):
+        return windows(hr.global_())(steady)
+
+    @app.stream(key="card")
+    def each_early(steady):
+        return windows(hr.global_())(steady, emit="early")
+
+    @app.stream(key="card")
+    def timed(steady):
+        return windows(hr.global_(every=f"{shape.size} ms"))(steady)
+
+    @app.stream(key="card")
+    def several(padded):
+        return windows(hr.global_(every=shape.rows))(padded)
 
 
-def example(seed: int, card: str) -> Iterable[Row]:
-    """Events of one card over two minutes: bursts, ties, gaps, and times on the edges of windows and gaps."""
-    dice = random.Random(f"{seed} {card}")
-    at = dice.randrange(20_000_000)
-    for number in range(dice.randrange(1, 14)):
-        step = dice.choice(
-            (
-                0,
-                1,
-                dice.randrange(3_000_000),
-                dice.randrange(30_000_000),
-                10_000_000,
-                10_000_001,
-                12_000_000,
-                30_000_000,
-            )
-        )
-        at = at + step
-        if dice.random() < 0.2:
-            at = at // 1_000_000 * 1_000_000
-        yield {
-            "id": f"{card}-{number}",
-            "card": None if card == "card0" else card,
-            "amount": None if dice.random() < 0.1 else dice.randrange(40) / 4,
-            "n": dice.randrange(5),
-            "at": START + timedelta(microseconds=at),
-        }
+# What is compared, history by history
+
+Table = dict[int, Any]
 
 
-def events(seed: int) -> list[Row]:
-    rows = [event for number in range(CARDS) for event in example(seed, f"card{number}")]
-    return sorted(rows, key=lambda event: (event["at"], event["id"]))
-
-
-def ends() -> list[Row]:
-    """Events long after all others, so that every window is over."""
-    return [
-        {"id": f"end-{n}", "card": "end", "amount": 0.0, "n": 0, "at": START + timedelta(hours=1)} for n in range(4)
-    ]
-
-
-def results(rows: Iterable[Row]) -> Iterable[dict[str, Any]]:
-    return ({**row} for row in rows if row.get("card") != "end")
-
-
-def folded(rows: Iterable[Row]) -> Counter[str]:
+def folded(rows: Iterable[Row]) -> Table:
     """What is put there and not taken back."""
-    held: Counter[str] = Counter()
-    for row in results(rows):
-        sign = row.pop("change", "+")
-        held[str(sorted(row.items()))] += 1 if sign == "+" else -1
-    return Counter({row: count for row, count in held.items() if count})
+    held: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for one in rows:
+        values = {name: value for name, value in one.items() if name != "change"}
+        held[number_of(one)][str(sorted(values.items()))] += 1 if one.get("change", "+") == "+" else -1
+    tables = {number: {text: n for text, n in counts.items() if n} for number, counts in held.items()}
+    return {number: table for number, table in tables.items() if table}
 
 
-def viewed(rows: Iterable[Row]) -> dict[str, str]:
+def viewed(rows: Iterable[Row]) -> Table:
     """The rows as a table by what makes them unique, in which what is told again changes nothing."""
-    held: dict[str, str] = {}
-    for row in results(rows):
-        sign = row.pop("change", "+")
-        name = str([row.get(column) for column in ("card", "window_start", "window_end", "id")])
-        text = str(sorted(row.items()))
-        if sign == "+":
-            held[name] = text
-        elif held.get(name) == text:
-            del held[name]
-    return held
+    held: defaultdict[int, dict[str, str]] = defaultdict(dict)
+    for one in rows:
+        name = str([one.get(column) for column in ("shop", "window_start", "window_end", "id")])
+        text = str(sorted((column, value) for column, value in one.items() if column != "change"))
+        table = held[number_of(one)]
+        if one.get("change", "+") == "+":
+            table[name] = text
+        elif table.get(name) == text:
+            del table[name]
+    return {number: table for number, table in held.items() if table}
 
 
-def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
-    """The first few rows that are not the same on both sides."""
-    names = sorted(name for name in {**found, **expected} if found.get(name) != expected.get(name))
-    return [f"{name}: found {found.get(name)}, expected {expected.get(name)}" for name in names[:4]]
+def by_id(rows: Iterable[Row]) -> Table:
+    """How often each row is there."""
+    held: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for one in rows:
+        held[int(one["id"].split("-")[0])][one["id"]] += 1
+    return {number: dict(counts) for number, counts in held.items()}
 
 
-def sent(seed: int) -> dict[str, list[Row]]:
-    return {
-        "steady": shuffled(events(seed), seed=seed, at="at", by=DELAY),
-        "tardy": shuffled(events(seed), seed=seed, at="at", by=DELAY + LATENESS),
-    }
+def once(table: Table) -> Table:
+    return {number: sorted(counts) for number, counts in table.items()}
 
 
-def pieces(rows: list[Row], count: int) -> list[list[Row]]:
-    return [rows[len(rows) * n // count : len(rows) * (n + 1) // count] for n in range(count)]
+def differences(what: str, found: Table, expected: Table) -> dict[int, str]:
+    wrong = (number for number in {**found, **expected} if found.get(number) != expected.get(number))
+    return {n: f"{what}\n  found    {found.get(n)}\n  expected {expected.get(n)}" for n in wrong}
 
 
-def push_end(driver: Driver) -> None:
-    for source in ("steady", "tardy"):
+# The run
+
+
+@dataclass(frozen=True)
+class Property:
+    """How a run goes: its mode, whether it crashes after every step, and how many steps there are."""
+
+    name: str
+    mode: Mode = Mode.EXACT
+    crashes: bool = False
+    steps: int = 2
+
+
+PROPERTIES = [
+    Property("shuffled", steps=3),
+    Property("crashed", crashes=True),
+    Property("live", mode=Mode.LIVE),  # with batches so short that the state goes through the store several times
+]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A property of a kind, which histories pass or fail."""
+
+    spark: SparkSession
+    bootstrap: str
+    kind: str
+    property: Property
+    shape: Shape
+    seed: int
+
+    def failing(self, histories: Sequence[History]) -> dict[int, str]:
+        """The numbers of the histories that fail, each with what is wrong."""
+        app, nodes = declare(self.kind, self.shape), NODES[self.kind]
+        feeds = {source: FEEDS[source](histories, self.shape) for source in dict.fromkeys(nodes.values())}
+        mode = self.property.mode
+        with Driver(app, spark=self.spark, bootstrap=self.bootstrap, mode=mode, live_batch="5 seconds") as driver:
+            for step in range(self.property.steps):
+                for source, feed in feeds.items():
+                    self.push(driver, source, piece(feed.dead, step, self.property.steps))
+                    self.push(driver, source, piece(feed.rows, step, self.property.steps))
+                self.advance(driver, step)
+            # In live mode twice, so that both partitions have spoken in one batch.
+            for again in range(2 if mode is Mode.LIVE else 1):
+                self.push_end(driver, feeds, timedelta(hours=1, seconds=again))
+                self.advance(driver, self.property.steps)
+            for source, feed in feeds.items():
+                self.push(driver, source, feed.late)
+            self.push_end(driver, feeds, timedelta(hours=2))
+            driver.advance()
+            return self.wrong(driver, app, feeds)
+
+    def push(self, driver: Driver, source: str, rows: Sequence[Row]) -> None:
+        if FEEDS[source] is not in_order:
+            driver.push(source, rows)
+            return
         for partition in (0, 1):
-            driver.push(source, ends(), partition=partition)
+            driver.push(source, [one for one in rows if number_of(one) % 2 == partition], partition=partition)
 
+    def push_end(self, driver: Driver, sources: Iterable[str], after: timedelta) -> None:
+        """Events long after all others, so that every window is over."""
+        for source in sources:
+            for partition in (0, 1):
+                rows = [{"id": f"{END}-{n}", "card": END, "at": self.shape.start + after} for n in range(2)]
+                driver.push(source, rows, partition=partition)
 
-@pytest.mark.parametrize("seed", range(SEED, SEED + CASES))
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_in_any_order_converge_to_the_batch_answer(spark: SparkSession, bootstrap: str, kind: str, seed: int):
-    app = declare(kind)
-    with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
-        cut = {source: pieces(rows, 4) for source, rows in sent(seed).items()}
-        for number in range(4):
-            for source in cut:
-                driver.push(source, cut[source][number])
-            driver.advance()
-        push_end(driver)
+    def advance(self, driver: Driver, step: int) -> None:
         driver.advance()
-        for name, source in NODES.items():
-            expected = folded(oracle(app, name, {source: events(seed)}, spark))
-            assert differences(folded(driver.read(name)), expected) == [], f"{name}, seed {seed}"
-            assert driver.late(name) == [], f"{name}, seed {seed}"
+        if self.property.crashes:
+            driver.crash(seed=self.seed + step)
+
+    def wrong(self, driver: Driver, app: hr.App, feeds: Mapping[str, Feed]) -> dict[int, str]:
+        found: dict[int, str] = {}
+        answers: dict[str, Table] = {}
+        exactly = self.property.mode is Mode.EXACT and not self.property.crashes
+        table, lates = (folded, lambda one: one) if exactly else (viewed, once)
+        for name, source in NODES[self.kind].items():
+            feed = feeds[source]
+            counted, late = (feed.rows, feed.late) if self.kind != "global" else ([*feed.rows, *feed.late], [])
+            # The nodes differ in what they tell when, so the answer for the same rows is the same, but for `change`.
+            same = str(sorted(one["id"] for one in counted))
+            if same not in answers:
+                answers[same] = table(oracle(app, name, {source: [*counted, *feed.dead]}, self.spark))
+            expected = answers[same]
+            got = table(one for one in driver.read(name) if one.get("card") != END)
+            found |= differences(name, got, expected)
+            kept = [] if name in DROPPED else late
+            found |= differences(f"{name}.late", lates(by_id(driver.late(name))), lates(by_id(kept)))
+            if exactly and self.kind != "global":
+                assert counted_late(self.spark, name, len(late)) == len(late), f"{name}: what is late is counted"
+        for source, feed in feeds.items():
+            letters = {(letter.source.partition, letter.source.offset): letter for letter in driver.dead(source)}
+            dead = by_id(json.loads(letter.raw or b"{}") for letter in letters.values())
+            found |= differences(f"{source}.dead", dead, by_id(feed.dead))
+        return found
 
 
-@pytest.mark.parametrize("seed", range(SEED, SEED + CASES))
+def piece(rows: Sequence[Row], number: int, count: int) -> Sequence[Row]:
+    return rows[len(rows) * number // count : len(rows) * (number + 1) // count]
+
+
+def counted_late(spark: SparkSession, query: str, expected: int) -> int:
+    """What the query has counted as late; the count comes from the executors a moment after the rows."""
+    until = time.monotonic() + 10
+    while True:
+        count = sum(gauge.late for gauge in bridge.gauges(spark) if gauge.query == query)
+        if count == expected or time.monotonic() > until:
+            return count
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + RUNS))
+@pytest.mark.parametrize("property_", PROPERTIES, ids=lambda one: one.name)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_crash_changes_no_value(spark: SparkSession, bootstrap: str, kind: str, seed: int):
-    app = declare(kind)
-    with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
-        cut = {source: pieces(rows, 3) for source, rows in sent(seed).items()}
-        for number in range(3):
-            for source in cut:
-                driver.push(source, cut[source][number])
-            driver.advance()
-            driver.crash(seed=seed + number)
-        push_end(driver)
-        driver.advance()
-        for name, source in NODES.items():
-            expected = viewed(oracle(app, name, {source: events(seed)}, spark))
-            assert differences(viewed(driver.read(name)), expected) == [], f"{name}, seed {seed}"
-
-
-@pytest.mark.parametrize("seed", range(SEED, SEED + CASES))
-@pytest.mark.parametrize("kind", KINDS)
-def test_live_equals_the_batch_twin(spark: SparkSession, bootstrap: str, kind: str, seed: int):
-    """With batches so short that the state goes through the store several times."""
-    app = declare(kind)
-    with Driver(app, spark=spark, bootstrap=bootstrap, mode=Mode.LIVE, live_batch="5 seconds") as driver:
-        cut = {source: pieces(rows, 3) for source, rows in sent(seed).items()}
-        for number in range(3):
-            for source in cut:
-                driver.push(source, cut[source][number])
-            driver.advance()
-        push_end(driver)
-        driver.advance()
-        for name, source in NODES.items():
-            expected = viewed(oracle(app, name, {source: events(seed)}, spark))
-            assert differences(viewed(driver.read(name)), expected) == [], f"{name}, seed {seed}"
+def test_every_history_gives_the_batch_answer(
+    spark: SparkSession, bootstrap: str, kind: str, property_: Property, seed: int
+):
+    of = f"{seed} {kind} {property_.name}"
+    shape = drawn(SHAPES, 10, of=of)[-1]
+    examples = drawn(histories(shape), HISTORIES, of=of)
+    print(f"HEADRACE_SEED={seed}: {len(examples)} histories of {shape}")
+    trial = Trial(spark, bootstrap, kind, property_, shape, seed)
+    wrong = trial.failing(examples)
+    if wrong:
+        number = min(wrong, key=lambda one: weight(examples[one]))
+        smallest = shrunk(examples[number], lambda some: trial.failing(some))
+        told = wrong[number] if smallest is None else trial.failing([smallest]).get(0, wrong[number])
+        alone = "it fails only beside the others" if smallest is None else "it fails by itself"
+        pytest.fail(
+            f"{len(wrong)} of {len(examples)} histories fail with HEADRACE_SEED={seed}; the simplest, {alone}:\n"
+            f"{smallest or examples[number]}\n{shape}\n{told}"
+        )

@@ -1,4 +1,5 @@
-"""kill -9 of the driver at random moments, in both modes: nothing is lost, and what comes again is the same.
+"""kill -9 of the driver at random moments, in both modes: nothing is lost; in exact mode nothing comes again, in live
+mode what comes again has the same id and value.
 
 `make test` kills once a mode; `make torture` kills twenty times (HEADRACE_KILLS).
 """
@@ -116,19 +117,22 @@ def test_kill_9_of_the_driver_loses_nothing(bootstrap: str, tmp_path: Path, topi
     process.send_signal(signal.SIGTERM)
     assert process.wait(120) == 0, log.read_text()
     assert set(values) == set(sender.sent), f"seed {seed}"
-    assert all(found == {sender.sent[name]} for name, found in values.items()), f"seed {seed}"
+    for name, found in values.items():
+        assert set(found.values()) == {sender.sent[name]}, f"{name}: {found} (seed {seed})"
+        # In live mode a repeat is told by its id, unless the first of two copies of a payment was not the same one.
+        assert len(found) == 1 or mode == "live", f"{name}: {found} (seed {seed})"
 
 
 def wait_for_all(
     connection: Connection, topic: str, sender: Sender, process: subprocess.Popen[bytes], log: Path, seed: int
-) -> dict[str, set[float]]:
-    """Every value of every id in the result, once all ids are there."""
+) -> dict[str, dict[str, float]]:
+    """Every amount of every payment in the result, by the id of the record or else its position, once all are there."""
     until = time.monotonic() + STARTED_S
     while True:
-        values: dict[str, set[float]] = defaultdict(set)
+        values: dict[str, dict[str, float]] = defaultdict(dict)
         for record in read(connection, topic):
             row = json.loads(record.value or b"{}")
-            values[row["id"]].add(row["amount"])
+            values[row["id"]][record.header("headrace.id") or str(record.position)] = row["amount"]
         if len(values) >= len(sender.sent):
             return values
         assert process.poll() is None, log.read_text()

@@ -5,9 +5,12 @@ place        whose settings hold, which app is meant, which Kafka is talked to
 declaration  check, graph, explain
 parts        setup, parts up|down|status
 run          run, dev
+follow       follow: tables and webhooks kept at what the log says
 status       status, and the health of a query in one word
 state        state: what the operators of the queries remember
 lateness     lateness: how late events come, and which delay covers how many
+certify      certify: kill an app again and again, and hold its outputs against the batch answer
+serve        serve: the views of an app over HTTP
 record       a record of the log as text and as JSON
 topic        topic ls|describe|tail|produce
 dead         dead ls|show|replay

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headrace.cli import dead, declaration, lateness, parts, run, state, status, terminal, topic
+from headrace.cli import certify, dead, declaration, follow, lateness, parts, run, serve, state, status, terminal, topic
 from headrace.errors import HeadraceError
 
 DEBUG_VARIABLE = "HEADRACE_DEBUG"
@@ -67,9 +67,14 @@ app.command(
     epilog="Examples:\n\n`headrace run app.py --mode live`\n\n"
     "`headrace run app.py --master spark://host:7077 --bootstrap broker:9092 --checkpoints s3a://bucket/checkpoints`"
 )(run.run)
+app.command(
+    epilog="Examples:\n\n`headrace follow app.py`\n\n`headrace follow app.py --only totals --rebuild totals`"
+)(follow.follow)
 app.command(epilog="Example: `headrace status --watch`")(status.status)
 app.command(epilog="Example: `headrace state alerts`")(state.state)
 app.command(epilog="Example: `headrace lateness app.py transactions`")(lateness.lateness)
+app.command(epilog="Example: `headrace certify app.py --kills 20 --seed 7`")(certify.certify)
+app.command(epilog="Example: `headrace serve app.py --port 8600`")(serve.serve)
 app.add_typer(topic.commands, name="topic")
 app.add_typer(dead.commands, name="dead")
 app.add_typer(parts.commands, name="parts")

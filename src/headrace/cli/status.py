@@ -1,4 +1,4 @@
-"""How the queries are doing: one word and one sentence each, from the progress files of the last run.
+"""How the queries and followers are doing: one word and one sentence each, from the progress files of the last run.
 
 The files tell also of a run that has ended or was killed: a process that is gone, or that has written nothing for
 `SILENT_S` seconds, gives no sign of life. A query keeps up while it needs no more than `KEEPS_UP_S` seconds at its pace
@@ -117,7 +117,7 @@ def status(
     directory: Directory = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Show how the queries of the apps in a directory are doing, in one sentence each."""
+    """Show how the queries and followers of the apps in a directory are doing, in one sentence each."""
     if app is not None and name is not None:
         raise typer.BadParameter("name the app by its file or by --app, not by both")
     if app is not None:

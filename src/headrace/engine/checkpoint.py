@@ -12,7 +12,8 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -70,13 +71,14 @@ def held(place: str, app: str, query: str) -> Iterator[None]:
         yield
 
 
-def check(place: str, query: str, topics: list[str], operators: list[str], where: Location) -> None:
-    """Compare with what the checkpoint was made for; the first start writes it down."""
+def check(place: str, query: str, topics: Mapping[str, str], operators: list[str], where: Location) -> None:
+    """Compare with what the checkpoint was made for; the first start writes it down. `topics` are the identities of
+    those that are read, by name."""
     directory = local(place)
     if directory is None:
         return
     file = directory / _FACTS
-    facts = {"topics": topics, "operators": operators}
+    facts = {"topics": sorted(topics), "operators": operators, "identities": dict(sorted(topics.items()))}
     if not file.exists():
         file.write_text(json.dumps(facts), encoding="utf-8")
         return
@@ -84,10 +86,23 @@ def check(place: str, query: str, topics: list[str], operators: list[str], where
     if before == facts:
         return
     differences = [
-        f"{name} were {_listed(before.get(name, []))}, and are {_listed(now)}"
-        for name, now in facts.items()
-        if before.get(name) != now
+        f"{name} were {_listed(before.get(name, []))}, and are {_listed(facts[name])}"
+        for name in ("topics", "operators")
+        if before.get(name) != facts[name]
     ]
+    anew = [name for name, known in before.get("identities", {}).items() if topics.get(name, known) != known]
+    if not differences and anew:
+        raise RunError(
+            "HR-309",
+            f"`{query}` cannot go on: {_listed(anew)} was deleted and made anew, so records that it has not read yet"
+            " may be gone.",
+            where=where,
+            found="; ".join(f"{name} was {before['identities'][name]}, and is {topics[name]}" for name in anew),
+            fix=f"delete the checkpoint {directory} to begin again with what the log has now",
+        )
+    if not differences:
+        file.write_text(json.dumps(facts), encoding="utf-8")
+        return
     raise RunError(
         "HR-307",
         f"`{query}` was changed so that its state does not fit any more: {'; '.join(differences)}.",
@@ -96,6 +111,50 @@ def check(place: str, query: str, topics: list[str], operators: list[str], where
         fix="give the function a new name to begin beside the old one, or delete the directory found to compute"
         " everything again from the log",
     )
+
+
+def reached(place: str) -> dict[tuple[str, int], int]:
+    """The next offsets that a query goes on from, by topic and partition; nothing for a new checkpoint."""
+    directory = local(place)
+    begun = _numbers(directory / "offsets") if directory else []
+    finished = _numbers(directory / "commits") if directory else []
+    if directory is None or not begun:
+        return {}
+    # A batch that was begun and not finished is read again, from where the one before it ended.
+    last = begun[-1] if begun[-1] in finished else begun[-1] - 1
+    file = directory / "offsets" / str(last)
+    if not file.exists():
+        return {}
+    found: dict[tuple[str, int], int] = {}
+    for line in file.read_text(encoding="utf-8").splitlines()[2:]:
+        for topic, partitions in (json.loads(line) if line.startswith("{") else {}).items():
+            found |= {(topic, int(partition)): int(offset) for partition, offset in partitions.items()}
+    return found
+
+
+def check_remembered(place: str, query: str, retention_s: float, where: Location) -> None:
+    """Refuse a batch that was begun so long ago that the log may have forgotten whether it was written."""
+    directory = local(place)
+    offsets = _numbers(directory / "offsets") if directory else []
+    if directory is None or not offsets or offsets[-1] in _numbers(directory / "commits"):
+        return
+    file = directory / "offsets" / str(offsets[-1])
+    age = time.time() - file.stat().st_mtime
+    if age > retention_s:
+        raise RunError(
+            "HR-312",
+            f"`{query}` was stopped {age / 86_400:.0f} days ago in the middle of a batch, and the log may have"
+            " forgotten how much of it was written.",
+            where=where,
+            found=f"batch {offsets[-1]} in {file}; the log remembers {retention_s / 86_400:.3g} days"
+            " (offsets.retention.minutes)",
+            fix="compare the end of the query's topic with its input, then delete the file found: the batch is written,"
+            " and what stood there already stands there twice",
+        )
+
+
+def _numbers(directory: Path) -> list[int]:
+    return sorted(int(file.name) for file in directory.glob("[0-9]*") if file.name.isdigit())
 
 
 def clear_unfinished(place: str) -> None:

@@ -26,26 +26,37 @@ from headrace.operators.event_time import EventTime, mark, marked
 
 NO_BOUND = -1
 MOST_RECORDS_A_BATCH = 500_000
+_LARGE_FETCHES = {"kafka.max.poll.records": "5000", "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024)}
 
 
 @dataclass
 class Frames:
-    """Builds the frames of one run. `schemas` remembers what each written node turned out to hold."""
+    """Builds the frames of one run, which `run` names. `schemas` remembers what each written node holds."""
 
     spark: SparkSession
     graph: Graph
     mode: Mode
     connection: Connection
+    run: str = ""
     schemas: dict[str, StructType] = field(default_factory=dict)
 
     def result(self, query: Query) -> tuple[DataFrame, bridge.Build]:
         """The rows of a query, and the operators that it has."""
         late_topic = names.late_topic(query.node.topic)
         build = bridge.Build(query.name, late_topic, self.connection.spark(), live=self.mode is Mode.LIVE)
+        if self.mode is Mode.EXACT:
+            build.sink, build.run = names.sink(self.graph.app, query.name), self.run
         with bridge.building(build):
             rows = self._call(query, query.node)
         self.schemas[query.name] = rows.schema
         return rows, build
+
+    def records(self, query: Query) -> tuple[DataFrame, bridge.Build]:
+        """The rows of a query as records for its topic, and the operators that it has."""
+        rows, build = self.result(query)
+        if query.node.kind == "view":
+            return bridge.encode_view(rows, query.node.key, build), build
+        return bridge.encode(rows, query.node.key, build), build
 
     def _call(self, query: Query, node: Derived) -> DataFrame:
         arguments = [self._input(query, self.graph.node(name)) for name in node.inputs]
@@ -100,6 +111,14 @@ class Frames:
     def _input(self, query: Query, node: Node) -> DataFrame:
         if isinstance(node, Derived) and (self.mode is Mode.BATCH or node.name not in query.reads):
             return self._call(query, node)
+        if isinstance(node, Derived) and node.kind == "view":
+            raise RunError(
+                "HR-304",
+                f"`{query.name}` reads the view `{node.name}`, and this version runs streams only.",
+                where=query.node.where,
+                found=f"view {node.name}",
+                fix="let both read the stream that the view is made of, or leave the query out with --only",
+            )
         if isinstance(node, Derived):
             schema = self.schemas[node.name]
             time = marked(schema)
@@ -141,7 +160,7 @@ class Frames:
             "includeHeaders": "true",
         }
         if self.mode is Mode.EXACT:
-            options = {**options, "maxOffsetsPerTrigger": str(MOST_RECORDS_A_BATCH)}
+            options = {**options, **_LARGE_FETCHES, "maxOffsetsPerTrigger": str(MOST_RECORDS_A_BATCH)}
         rows = bridge.decode(
             reader.options(**options).load(),
             query=query.name,

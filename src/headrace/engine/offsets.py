@@ -20,14 +20,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from headrace import names
 from headrace.kernel.bridge import Gauge
+from headrace.log import topic as topics
 from headrace.log.connection import Connection
 
 Offsets = Mapping[tuple[str, int], int]
 _SECONDS = 5.0
+_RETENTION_S = 7 * 86_400.0
 
 
 def read_so_far(gauges: Iterable[Gauge], query: str) -> dict[tuple[str, int], int]:
@@ -82,6 +84,35 @@ class Groups:
     ) -> None:
         for member in self._members.values():
             member.close()
+
+
+def lost(connection: Connection, reached: Offsets) -> list[str]:
+    """What cannot be read any more of the records after these offsets, as text."""
+    found: list[str] = []
+    for name in sorted({name for name, _ in reached}):
+        for place in topics.describe_partitions(connection, name):
+            at = reached.get((name, place.partition))
+            if at is not None and at < place.first:
+                found.append(
+                    f"{name}[{place.partition}] offsets {at} to {place.first - 1}, which retention has deleted"
+                )
+            elif at is not None and at > place.next:
+                found.append(
+                    f"{name}[{place.partition}] offset {at}, where the topic ends at {place.next}: it was made anew"
+                )
+    return found
+
+
+def retention_s(connection: Connection) -> float:
+    """How long the log remembers the offsets of a group that nobody is in; Kafka's default where it does not say."""
+    admin = connection.admin()
+    try:
+        broker = next(iter(admin.list_topics(timeout=_SECONDS).brokers))
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
+        (answer,) = admin.describe_configs([resource], request_timeout=_SECONDS).values()
+        return float(answer.result()["offsets.retention.minutes"].value) * 60
+    except (KafkaException, KeyError, ValueError, StopIteration):
+        return _RETENTION_S
 
 
 def ends(admin: AdminClient, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:

@@ -19,11 +19,20 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.engine.mode import Mode
 from headrace.errors import RunError
 from headrace.graph.plan import Query
+from headrace.kernel import bridge
 
 MOST_FAILURES = 3
 LONGEST_PAUSE_S = 30.0
 SETTLED_S = 10.0
 LARGEST_RECORD = 16 * 1024 * 1024
+_TRANSACTION = {
+    "kafka.acks": "all",
+    "kafka.enable.idempotence": "true",
+    "kafka.linger.ms": "5",
+    "kafka.batch.size": str(128 * 1024),
+    "kafka.compression.type": "lz4",
+    "kafka.transaction.timeout.ms": str(15 * 60_000),
+}
 
 _LOG_AWAY = re.compile(
     r"org\.apache\.kafka\.(common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|CoordinatorNotAvailable|"
@@ -93,14 +102,26 @@ class Running:
 
 
 def write(
-    records: DataFrame, query: Query, *, mode: Mode, checkpoint: str, kafka: Mapping[str, str], batch: str
+    records: DataFrame,
+    query: Query,
+    build: bridge.Build,
+    *,
+    mode: Mode,
+    checkpoint: str,
+    kafka: Mapping[str, str],
+    batch: str,
 ) -> StreamingQuery:
-    """Start writing encoded records to the query's topic; `batch` is how long a batch of the live mode lasts."""
-    writer = records.writeStream.format("kafka").queryName(query.name).outputMode("update")
-    writer = writer.options(**kafka).option("kafka.max.request.size", LARGEST_RECORD)
-    writer = writer.option("topic", query.node.topic).option("checkpointLocation", checkpoint)
-    trigger = {"realTime": batch} if mode is Mode.LIVE else {"processingTime": "0 seconds"}
-    return writer.trigger(**trigger).start()  # pyright: ignore[reportArgumentType, reportCallIssue]
+    """Start writing encoded records to the query's topic; `batch` is how long a batch of the live mode lasts.
+
+    In exact mode every task of a batch writes in a transaction that also records the batch (the kernel's
+    TransactionalSink); in live mode records are written as they come.
+    """
+    writer = records.writeStream.queryName(query.name).outputMode("update").option("checkpointLocation", checkpoint)
+    writer = writer.options(**kafka).option("topic", query.node.topic).option("kafka.max.request.size", LARGEST_RECORD)
+    if mode is Mode.LIVE:
+        return writer.format("kafka").trigger(realTime=batch).start()  # pyright: ignore[reportCallIssue]
+    writer = writer.format(bridge.TRANSACTIONAL_SINK).options(name=build.sink, run=build.run, **_TRANSACTION)
+    return writer.trigger(processingTime="0 seconds").start()
 
 
 def cause(text: str) -> str:

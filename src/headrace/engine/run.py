@@ -15,6 +15,7 @@ import contextlib
 import os
 import threading
 import time
+import uuid
 import zipfile
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -30,7 +31,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import headrace.errors
 from headrace import duration
 from headrace.app import App
-from headrace.engine import checkpoint, offsets, progress, topics
+from headrace.engine import checkpoint, offsets, progress, topics, views
 from headrace.engine.frames import Frames
 from headrace.engine.mode import Mode
 from headrace.engine.progress import Progress, State
@@ -40,7 +41,7 @@ from headrace.errors import LogError, RunError
 from headrace.graph.graph import Graph
 from headrace.graph.plan import Query, plan
 from headrace.kernel import bridge
-from headrace.log import topic
+from headrace.log import catalogue, topic
 from headrace.log.connection import Connection
 from headrace.settings import Settings
 
@@ -103,7 +104,7 @@ class Run:
                 undo.callback(spark.stop)
             run = cls(graph.app, mode, settings, connection, spark)
             run._owns_spark = owns
-            frames = Frames(spark, graph, mode, connection)
+            frames = Frames(spark, graph, mode, connection, uuid.uuid4().hex)
             if mode is Mode.BATCH:
                 run._batch(frames, queries, report)
             else:
@@ -112,6 +113,8 @@ class Run:
                     if query in queries:
                         undo.callback(run._add(frames, query, places[query.name], batch).stop)
                         report(f"running {query.name} ({mode})")
+                        if query.node.kind == "view":
+                            catalogue.publish(connection, views.described(graph, query, frames.schemas[query.name]))
                     elif any(query.name in other.reads for other in queries):
                         frames.result(query)
                 run._watcher = threading.Thread(target=run._watch, name="headrace-watch", daemon=True)
@@ -194,15 +197,25 @@ class Run:
 
     def _add(self, frames: Frames, query: Query, place: str, batch: str) -> Running:
         bridge.forget(self.spark, query.name)
-        rows, build = frames.result(query)
-        records = bridge.encode(rows, query.node.key)
+        records, build = frames.records(query)
         read = sorted(frames.graph.node(name).topic for name in query.reads)
-        checkpoint.check(place, query.name, read, build.operators, query.node.where)
+        identities = topic.identities(self.connection, read)
+        checkpoint.check(place, query.name, identities, build.operators, query.node.where)
+        if lost := offsets.lost(self.connection, checkpoint.reached(place)):
+            raise RunError(
+                "HR-309",
+                f"`{query.name}` cannot go on: records that it has not read yet are gone from the log.",
+                where=query.node.where,
+                found="; ".join(lost),
+                fix=f"restore the topic, or delete the checkpoint {place} to begin again with what the log still has",
+            )
+        if self.mode is Mode.EXACT:
+            checkpoint.check_remembered(place, query.name, offsets.retention_s(self.connection), query.node.where)
 
         def start() -> StreamingQuery:
             checkpoint.clear_unfinished(place)
             kafka = self.connection.spark()
-            return write(records, query, mode=self.mode, checkpoint=place, kafka=kafka, batch=batch)
+            return write(records, query, build, mode=self.mode, checkpoint=place, kafka=kafka, batch=batch)
 
         running = Running(query, start)
         self._running.append(running)
@@ -213,8 +226,7 @@ class Run:
     def _batch(self, frames: Frames, queries: Sequence[Query], report: Report) -> None:
         for query in queries:
             report(f"computing {query.name} (batch)")
-            rows, _ = frames.result(query)
-            records = bridge.encode(rows, query.node.key)
+            records, _ = frames.records(query)
             records.write.format("kafka").options(**self.connection.spark()).option("topic", query.node.topic).save()
 
     def _watch(self) -> None:

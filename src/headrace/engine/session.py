@@ -36,6 +36,8 @@ _SETTINGS = {
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
+    # A batch that is run again must be cut into the same tasks.
+    "spark.sql.adaptive.streaming.stateless.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace import duration
+from headrace.graph.follow import Follow
 from headrace.graph.graph import Graph, inputs_of
 from headrace.graph.node import Derived, Node, Source
 from headrace.graph.plan import is_topic, plan
@@ -24,7 +25,8 @@ def text(graph: Graph) -> str:
         for node in nodes:
             row = rows[graph.nodes.index(node)]
             cells = [row[column].ljust(widths[column]) for column in range(3)]
-            lines += [f"  {'  '.join(cells)}  {row[3]}", *(f"      {detail}" for detail in _details(node))]
+            details = [*_details(node), *(_followed(follow) for follow in graph.followers(node.name))]
+            lines += [f"  {'  '.join(cells)}  {row[3]}", *(f"      {detail}" for detail in details)]
     queries = plan(graph)
     if queries:
         lines += ["", "queries"]
@@ -49,6 +51,10 @@ def as_json(graph: Graph) -> dict[str, Any]:
             }
             for query in plan(graph)
         ],
+        "follows": [
+            {"of": follow.of, "name": follow.to.name, "webhook": follow.to.url, "where": str(follow.where)}
+            for follow in graph.follows
+        ],
     }
 
 
@@ -63,7 +69,9 @@ def mermaid(graph: Graph) -> str:
         lines += [f'    n_{node.name}("{node.name}")' for node in query.fused]
         opening, closing = ("[[", "]]") if query.node.kind == "view" else ("[", "]")
         lines += [f'    n_{query.name}{opening}"{query.name}"{closing}', "  end"]
+    lines += [f'  f_{number}>"{follow.to.name}"]' for number, follow in enumerate(graph.follows)]
     lines += [f"  n_{name} --> n_{node.name}" for node in graph.nodes for name in inputs_of(node)]
+    lines += [f"  n_{follow.of} --> f_{number}" for number, follow in enumerate(graph.follows)]
     return "\n".join(lines) + "\n"
 
 
@@ -106,6 +114,11 @@ def _fate(graph: Graph, node: Node) -> str:
         return f"fused into {graph.readers(node.name)[0].name}"
     kept = "" if node.retention_ms is None else f", kept {duration.describe(node.retention_ms)}"
     return f"topic {node.topic} ({node.partitions} partition{'' if node.partitions == 1 else 's'}{kept})"
+
+
+def _followed(follow: Follow) -> str:
+    signed = f", signed with {follow.to.secret_env}" if follow.to.secret_env else ""
+    return f"followed by {follow.to.name} {follow.to.url}{signed}"
 
 
 def _details(node: Node) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.graph.follow import Follow
 from headrace.graph.node import Derived, Node, Source
 
 
@@ -19,19 +20,22 @@ class Declarations(Protocol):
     def name(self) -> str: ...
     @property
     def definitions(self) -> tuple[Node, ...]: ...
+    @property
+    def follows(self) -> tuple[Follow, ...]: ...
 
 
 @dataclass(frozen=True)
 class Graph:
-    """`app` is the name of the app."""
+    """`app` is the name of the app; `follows` are the declared followers."""
 
     app: str
     nodes: tuple[Node, ...]
+    follows: tuple[Follow, ...] = ()
 
     @classmethod
     def of(cls, app: Declarations) -> Graph:
         """The graph of what was declared, unchecked."""
-        return cls(app.name, app.definitions)
+        return cls(app.name, app.definitions, app.follows)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -55,6 +59,10 @@ class Graph:
     def readers(self, name: str) -> tuple[Derived, ...]:
         """The functions that read this node."""
         return tuple(node for node in self.derived if name in node.inputs)
+
+    def followers(self, name: str) -> tuple[Follow, ...]:
+        """The declared followers of this node."""
+        return tuple(follow for follow in self.follows if follow.of == name)
 
     def topological(self) -> tuple[Node, ...]:
         """Every node after its inputs, otherwise in the order declared; ValueError names a cycle."""

@@ -1,8 +1,9 @@
 """Which declared functions become topics, and the query that writes each.
 
-A function is a topic when it is a view, is read by more than one function, is pinned (`topic=`, `partitions=` or
-`retention=` was given), or is read by nobody; otherwise it is fused into its one reader and runs inside that query. One
-query writes one topic and has the name of its node, so that its checkpoint keeps its place when others come and go.
+A function is a topic when it is a view, is read by more than one function, is followed, is pinned (`topic=`,
+`partitions=` or `retention=` was given), or is read by nobody; otherwise it is fused into its one reader and runs in
+that query. One query writes one topic and has the name of its node, so that its checkpoint keeps its place when others
+come and go.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Query:
 
 def is_topic(graph: Graph, node: Derived) -> bool:
     """Whether the node is written to the log rather than fused into its reader."""
-    return node.kind == "view" or node.pinned or len(graph.readers(node.name)) != 1
+    wanted = node.kind == "view" or node.pinned or bool(graph.followers(node.name))
+    return wanted or len(graph.readers(node.name)) != 1
 
 
 def plan(graph: Graph) -> tuple[Query, ...]:

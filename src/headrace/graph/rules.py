@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from headrace import duration, names
 from headrace.errors import DeclarationError, DeclarationErrors
+from headrace.graph.follow import Follow
 from headrace.graph.graph import Graph
 from headrace.graph.node import DEFAULT_FUTURE_MS, DEFAULT_IDLE_MS, Node, Source
 
@@ -132,7 +133,55 @@ def key_for_table(graph: Graph) -> Iterator[DeclarationError]:
             )
 
 
-RULES: tuple[Rule, ...] = (unique_name, known_input, no_cycle, unique_topic, event_time_for_watermark, key_for_table)
+def known_followed(graph: Graph) -> Iterator[DeclarationError]:
+    """What is followed is a stream or view of this app: a table's topic belongs to who writes the table."""
+    for follow in graph.follows:
+        node = graph.node(follow.of) if follow.of in graph.names else None
+        if node is not None and node.kind != "table":
+            continue
+        followable = [other.name for other in graph.nodes if other.kind != "table"]
+        close = difflib.get_close_matches(follow.of, followable, n=1)
+        if node is not None:
+            what = f"`{follow.of}` is a table that this app only reads, so it has no changes of its own to send."
+            fix = f"declare what is to be sent: `@app.view(key=…)`, `def changed({follow.of})`, and follow that"
+        else:
+            what = f"There is no stream or view `{follow.of}` in this app that could be followed."
+            fix = f"did you mean `{close[0]}`?" if close else "follow one of the declared ones, or declare it first"
+        yield DeclarationError(
+            "HR-043",
+            what,
+            where=follow.where,
+            found=f"`{follow.of}`; streams and views are {_listed(followable)}" if followable else f"`{follow.of}`",
+            fix=fix,
+        )
+
+
+def unique_follower(graph: Graph) -> Iterator[DeclarationError]:
+    """Followers of one node have names of their own: their positions are kept under them."""
+    seen: dict[tuple[str, str], Follow] = {}
+    for follow in graph.follows:
+        first = seen.setdefault((follow.of, follow.to.name), follow)
+        if first is not follow:
+            yield DeclarationError(
+                "HR-044",
+                f"`{follow.of}` has two webhooks with the name `{follow.to.name}`, and their positions are kept under "
+                f"it; the first is declared at {first.where}.",
+                where=follow.where,
+                found=f"name={_text(follow.to.name)}",
+                fix=f"give this one a name of its own: `hr.webhook(…, name={_text('mail')})`",
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    unique_name,
+    known_input,
+    no_cycle,
+    unique_topic,
+    event_time_for_watermark,
+    key_for_table,
+    known_followed,
+    unique_follower,
+)
 
 
 def validate(graph: Graph, earlier: Iterable[DeclarationError] = ()) -> None:

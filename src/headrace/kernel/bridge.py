@@ -18,20 +18,26 @@ from pyspark.sql import DataFrame, SparkSession
 
 Clock = Any  # the kernel's object
 PLUGIN = "headrace.kernel.MeterPlugin"
+TRANSACTIONAL_SINK = "headrace.kernel.TransactionalSink"
 
 
 @dataclass
 class Build:
     """The query whose plan is being built: where its side outputs go, and which operators it turned out to have.
 
-    `operators` describes each stateful operator by what its state depends on, in the order of the plan.
+    `operators` describes each stateful operator by what its state depends on, in the order of the plan. `sink` names
+    the transactions of what the query writes, and `run` this start of it; without a `sink` side outputs are written as
+    they come.
     """
 
     query: str
     late_topic: str
     kafka: Mapping[str, str]
     live: bool = False
+    sink: str | None = None
+    run: str = ""
     operators: list[str] = field(default_factory=list)
+    sides: int = 0
 
     def operator(self, kind: str, state: str) -> str:
         """Note an operator; its name is `dedupe`, `dedupe_2`, …"""
@@ -92,7 +98,7 @@ def decode(
     With `sent` the event time is corrected by how far the device's clock was off when the record was `received`.
     """
     spark = records.sparkSession
-    side = _side_output(spark, kafka) if kafka is not None else None
+    side = _side_output(spark, kafka, _BUILD.get()) if kafka is not None else None
     times = _strings(spark, (event_time, sent, received))
     rows = _kernel(spark).RecordDecoder.rows(
         records._jdf, query, topic, dead_topic, ddl, epoch_us, times, future_ms, side, clock
@@ -118,10 +124,19 @@ def hush(spark: SparkSession, query: str) -> None:
     _kernel(spark).Watermark.hush(query)
 
 
-def encode(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Kafka records (`key`, `value`) of rows; the value is JSON."""
+def encode(rows: DataFrame, key: Sequence[str], build: Build | None = None) -> DataFrame:
+    """Kafka records (`key`, `value`) of rows; the value is JSON. Those of a query that runs live have `headers` too."""
     spark = rows.sparkSession
-    return DataFrame(_kernel(spark).RecordEncoder.encode(rows._jdf, _strings(spark, key)), spark)
+    query = build.query if build is not None and build.live else None
+    return DataFrame(_kernel(spark).RecordEncoder.encode(rows._jdf, _strings(spark, key), query), spark)
+
+
+def encode_view(rows: DataFrame, key: Sequence[str], build: Build) -> DataFrame:
+    """The same of the rows of a view: what is taken back has no value; what cannot be in it goes where late rows go."""
+    spark = rows.sparkSession
+    side = _side_output(spark, build.kafka, build)
+    encoded = _kernel(spark).ViewEncoder.encode(rows._jdf, _strings(spark, key), build.query, build.late_topic, side)
+    return DataFrame(encoded, spark)
 
 
 def dedupe(rows: DataFrame, by: Sequence[str], at: str, within_ms: int) -> DataFrame:
@@ -129,7 +144,9 @@ def dedupe(rows: DataFrame, by: Sequence[str], at: str, within_ms: int) -> DataF
     spark = rows.sparkSession
     key = ", ".join(f"{name} {rows.schema[name].dataType.simpleString()}" for name in by)
     late = _late_rows(spark, "dedupe", f"by {key}")
-    return DataFrame(_kernel(spark).Dedupe.dedupe(rows._jdf, _strings(spark, by), at, within_ms, late), spark)
+    build = _BUILD.get()
+    live = build is not None and build.live
+    return DataFrame(_kernel(spark).Dedupe.dedupe(rows._jdf, _strings(spark, by), at, within_ms, late, live), spark)
 
 
 def sharded(rows: DataFrame, spec: Mapping[str, Any]) -> DataFrame:
@@ -183,15 +200,18 @@ def _late_rows(spark: SparkSession, kind: str, state: str) -> Any:
     build = _BUILD.get()
     if build is None:
         return _kernel(spark).LateRows("unnamed", kind, None, None)
-    side = _side_output(spark, build.kafka)
+    side = _side_output(spark, build.kafka, build)
     return _kernel(spark).LateRows(build.query, build.operator(kind, state), build.late_topic, side)
 
 
-def _side_output(spark: SparkSession, kafka: Mapping[str, str]) -> Any:
+def _side_output(spark: SparkSession, kafka: Mapping[str, str], build: Build | None) -> Any:
     options = _jvm(spark).java.util.HashMap()
-    for name, value in kafka.items():
-        options.put(name.removeprefix("kafka."), value)
-    return _kernel(spark).SideOutput(options)
+    for option, value in kafka.items():
+        options.put(option.removeprefix("kafka."), value)
+    if build is None or build.sink is None:
+        return _kernel(spark).SideOutput(options, None, None)
+    build.sides += 1
+    return _kernel(spark).SideOutput(options, f"{build.sink}.side{build.sides}", build.run)
 
 
 def _kernel(spark: SparkSession) -> Any:

@@ -6,6 +6,8 @@ position    where a record is: topic, partition, offset
 codec       Python values as JSON
 producer    writes that are never lost silently
 consumer    bounded reads, following, and groups that can be set back
+distinct    records without the repeats of the live mode
+row         records as rows
 queue       competing workers on a share group
 dead        records that could not be used: kept, listed, put back
 schema      what a record must look like

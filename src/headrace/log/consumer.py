@@ -104,6 +104,18 @@ def read(
     return islice(_records(connection, client, {} if follow else ends, {i for _, i in places}), limit)
 
 
+def committed(connection: Connection, group: str, topics: Iterable[str]) -> dict[tuple[str, int], int]:
+    """The next offsets of a group, by topic and partition, where it has any."""
+    client = _client(connection, True, {"group.id": group})
+    try:
+        places = [TopicPartition(name, i) for name in topics for i in topics_of.partitions(connection, name)]
+        with connection.translated(f"asking for the offsets of {group}"):
+            found = client.committed(places, timeout=TIMEOUT_S) if places else []
+        return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
+    finally:
+        client.close()
+
+
 def _records(connection: Connection, client: Client, ends: Mapping[int, int], unfinished: set[int]) -> Iterator[Record]:
     """Records up to the `ends`; where there are none, for ever."""
     heard = time.monotonic()

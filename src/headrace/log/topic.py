@@ -23,6 +23,7 @@ from confluent_kafka import (
     IsolationLevel,
     KafkaError,
     KafkaException,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import (
@@ -149,10 +150,8 @@ def ends(connection: Connection, topic: str, *, committed: bool = True) -> dict[
 
 def describe(connection: Connection, name: str) -> TopicDescription:
     """The topic's partitions, its own configuration and the lag of the groups that read it."""
-    admin, there = connection.reach()
-    ids = _ids(connection, there, name)
-    first = _offsets(connection, admin, name, ids, _EARLIEST, committed=False)
-    following = _offsets(connection, admin, name, ids, _LATEST, committed=False)
+    admin = connection.admin()
+    partitions = describe_partitions(connection, name)
     config = {
         str(entry.name): entry.value or ""
         for entry in _config(connection, admin, [name])[name].values()
@@ -160,10 +159,27 @@ def describe(connection: Connection, name: str) -> TopicDescription:
     }
     return TopicDescription(
         name,
-        tuple(PartitionDescription(i, first[i], following[i]) for i in ids),
+        partitions,
         config,
-        _lag(connection, admin, name, following),
+        _lag(connection, admin, name, {place.partition: place.next for place in partitions}),
     )
+
+
+def describe_partitions(connection: Connection, name: str) -> tuple[PartitionDescription, ...]:
+    """The offsets that the partitions of a topic hold, open transactions included."""
+    admin, there = connection.reach()
+    ids = _ids(connection, there, name)
+    first = _offsets(connection, admin, name, ids, _EARLIEST, committed=False)
+    following = _offsets(connection, admin, name, ids, _LATEST, committed=False)
+    return tuple(PartitionDescription(i, first[i], following[i]) for i in ids)
+
+
+def identities(connection: Connection, names: Sequence[str]) -> dict[str, str]:
+    """What Kafka calls each topic, by its name: another one when a topic was deleted and made anew."""
+    with connection.translated(f"describing {', '.join(names)}"):
+        admin = connection.admin()  # an answer is lost with the client that asked
+        answers = admin.describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT_S)
+        return {name: str(answer.result().topic_id) for name, answer in answers.items()}
 
 
 def limit(connection: Connection, name: str) -> int:
@@ -281,6 +297,7 @@ def _lag(connection: Connection, admin: AdminClient, topic: str, following: Mapp
                 [ConsumerGroupTopicPartitions(group.group_id)], request_timeout=TIMEOUT_S
             )[group.group_id]
             for group in groups
+            if not reserved.is_sink(group.group_id)
         }
         lag: dict[str, int] = {}
         for group, answer in sorted(answers.items()):

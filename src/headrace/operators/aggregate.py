@@ -132,14 +132,25 @@ def last(column: str, *, where: str | None = None) -> Aggregate:
     return _declared("last", column, where=where)
 
 
-def min_by(column: str, by: str, *, where: str | None = None) -> Aggregate:
-    """The value of `column` in the row with the smallest `by`; rows in which `by` is null do not count."""
-    return _declared("min_by", column, by=by, where=where)
+def min_by(column: str, by: str, *, ties: int | None = None, where: str | None = None) -> Aggregate:
+    """The value of `column` in the row with the smallest `by`; rows in which `by` is null do not count.
+
+    With `ties` an array of the values of all such rows, in order, of which the first `ties` are kept. The column may be
+    a struct, such as `struct(id, price)`.
+    """
+    return _declared("min_by", column, by=by, where=where, **_ties("min_by", ties))
 
 
-def max_by(column: str, by: str, *, where: str | None = None) -> Aggregate:
-    """The value of `column` in the row with the largest `by`; rows in which `by` is null do not count."""
-    return _declared("max_by", column, by=by, where=where)
+def max_by(column: str, by: str, *, ties: int | None = None, where: str | None = None) -> Aggregate:
+    """The value of `column` in the row with the largest `by`; the rest as for `min_by`."""
+    return _declared("max_by", column, by=by, where=where, **_ties("max_by", ties))
+
+
+def _ties(kind: str, ties: int | None) -> dict[str, int]:
+    if ties is None:
+        return {}
+    _whole(kind, "ties", ties, 1, 1_000_000)
+    return {"ties": ties}
 
 
 def collect(column: str, *, most: int = 100, where: str | None = None) -> Aggregate:
@@ -397,7 +408,7 @@ def _bound(name: str, one: Aggregate, types: Mapping[str, DataType], inputs: Inp
         return Bound(name, one, LongType(), number, IntegerType())
     found = types[one.column]
     _check_type(name, one, found, operator)
-    type_, input_type = _result(one.kind, found)
+    type_, input_type = _result(one, found)
     number = inputs.add(one.column, one.where, _value(one.kind, one.column, found, input_type), input_type)
     if one.by is None:
         return Bound(name, one, type_, number, input_type)
@@ -418,17 +429,22 @@ def _check_type(name: str, one: Aggregate, found: DataType, operator: str) -> No
     elif one.kind in ("approx_top_k", "count_min"):
         if not _is(found, _TEXTABLE):
             raise _unusable(name, operator, text, found, "give it a value that has a text, or make one of it")
+    elif one.kind in ("min_by", "max_by") and isinstance(found, StructType):
+        for part in found.fields:
+            if not _is(part.dataType, _PLAIN):
+                raise _unusable(name, operator, text, found, f"leave out `{part.name}`, which is not a plain value")
     elif one.kind != "count" and not _is(found, _PLAIN):
         raise _unusable(name, operator, text, found, f"take a plain value out of it, or `to_json({text})`")
 
 
-def _result(kind: str, found: DataType) -> tuple[DataType, DataType]:
+def _result(one: Aggregate, found: DataType) -> tuple[DataType, DataType]:
     """The types of the result and of the input of an aggregate whose column is a `found`."""
+    kind = one.kind
     if kind == "sum":
         return _total(found), _total(found)
     if kind == "count":
         return LongType(), found if _is(found, _PLAIN) else IntegerType()
-    if kind == "collect":
+    if kind == "collect" or "ties" in one.options:
         return ArrayType(found), found
     return _RESULTS.get(kind, found), _INPUTS.get(kind, found)
 
@@ -510,7 +526,29 @@ def _ranked(group: _Group) -> Column:
     return F.when(group.by.isNotNull(), F.struct(group.by.alias("key"), group.value.alias("value")))
 
 
+def _min_by(group: _Group) -> Column:
+    if "ties" in group.bound.aggregate.options:
+        return _tied(group, F.min)
+    return group.over(F.min(_ranked(group))).getField("value")
+
+
+def _tied(group: _Group, extreme: Callable[[Column], Column]) -> Column:
+    """The values of the rows with the extreme `by`, in order, nulls first."""
+
+    def tied(entries: Column) -> Column:
+        pick = F.array_min if extreme is F.min else F.array_max
+        key = pick(entries).getField("key")
+        equal = _let(key, lambda best: F.filter(entries, lambda entry: entry.getField("key") == best))
+        first = F.slice(F.array_sort(equal), 1, group.option("ties"))
+        return F.when(F.size(entries) > 0, F.transform(first, lambda entry: entry.getField("value")))
+
+    return _let(group.over(F.collect_list(_ranked(group))), tied)
+
+
 def _max_by(group: _Group) -> Column:
+    if "ties" in group.bound.aggregate.options:
+        return _tied(group, F.max)
+
     def best(entries: Column) -> Column:
         key = F.array_max(entries).getField("key")
         return _let(key, lambda top: F.array_min(F.filter(entries, lambda entry: entry.getField("key") == top)))
@@ -582,7 +620,7 @@ _TWINS: dict[str, Callable[[_Group], Column]] = {
     "max": lambda group: group.over(F.max(group.value)),
     "first": lambda group: group.over(F.min(_timed(group))).getField("value"),
     "last": lambda group: group.over(F.max(_timed(group))).getField("value"),
-    "min_by": lambda group: group.over(F.min(_ranked(group))).getField("value"),
+    "min_by": _min_by,
     "max_by": _max_by,
     "collect": _collect,
     "count_distinct": _distinct,

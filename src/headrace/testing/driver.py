@@ -115,11 +115,19 @@ class Driver:
             if seed is None or dice.random() < 0.7:
                 place = checkpoint.local(checkpoint.location(self._settings, self.graph.app, query.name))
                 assert place is not None
-                _forget_last_commit(place)
+                forget_last_commit(place)
 
     def read(self, name: str) -> list[dict[str, Any]]:
         """The rows that a node's topic holds, as they stand in the log."""
         return [json.loads(record.value) for record in self.records(name) if record.value is not None]
+
+    def view(self, name: str) -> list[dict[str, Any]]:
+        """The rows that a view has, by what its topic says."""
+        table: dict[bytes | None, bytes | None] = {}
+        for record in self.records(name):
+            table.pop(record.key, None)
+            table[record.key] = record.value
+        return [json.loads(value) for value in table.values() if value is not None]
 
     def records(self, name: str) -> list[Record]:
         """The same with keys, headers and positions."""
@@ -192,7 +200,8 @@ def _isolated(graph: Graph, prefix: str) -> Graph:
     return Graph(f"{graph.app}_{prefix}", nodes)
 
 
-def _forget_last_commit(place: Path) -> None:
+def forget_last_commit(place: Path) -> None:
+    """Leave a checkpoint as a kill between the sink's commit and Spark's does: the last batch will be run again."""
     commits = sorted(
         (file for file in (place / "commits").glob("[0-9]*") if file.name.isdigit()), key=lambda f: int(f.name)
     )

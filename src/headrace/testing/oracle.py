@@ -1,7 +1,8 @@
 """The right answer: the declared functions called with static DataFrames of all events.
 
 The events go through the same strict decoding as in a run; what does not fit is left out. The answer has the shape that
-`Driver.read` gives: one dictionary a row, with the values as they stand in the log.
+`Driver.read` gives: one dictionary a row, with the values as they stand in the log. That of a view has the rows of the
+table, which `Driver.view` gives.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.app import App
+from headrace.engine import views
 from headrace.graph.node import Source
 from headrace.kernel import bridge
 from headrace.log import codec
@@ -37,7 +39,10 @@ def oracle(
             return _static(node, events.get(wanted, ()), spark)
         return node.function(*(frame(read) for read in node.inputs))
 
-    return [json.loads(row.value) for row in bridge.encode(frame(name), ()).collect()]
+    rows = frame(name)
+    if graph.node(name).kind == "view":
+        rows = rows.select(*views.columns(rows.schema).fieldNames())
+    return [json.loads(row.value) for row in bridge.encode(rows, ()).collect()]
 
 
 def _static(source: Source, events: Sequence[Mapping[str, Any] | bytes], spark: SparkSession) -> DataFrame:

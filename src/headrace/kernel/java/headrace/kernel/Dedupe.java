@@ -43,6 +43,7 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
   private static final int LOW = 2;
   private static final int TIME = 3;
   private static final int PACKED = 4;
+  private static final int ORIGIN = 5;
   private static final int SLICES = 4;
   private static final int MOST_CHUNKS = 64;
   private static final int CACHED_ENTRIES = 1 << 20;
@@ -51,6 +52,7 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
   private final long within;
   private final long slice;
   private final LateRows late;
+  private final boolean live;
   private transient ListState<byte[]> chunks;
   private transient Meter.Gauge gauge;
   private transient LinkedHashMap<Integer, Bucket> cache;
@@ -63,23 +65,26 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
     int chunks;
   }
 
-  private Dedupe(StructType schema, long within, LateRows late) {
+  private Dedupe(StructType schema, long within, LateRows late, boolean live) {
     this.schema = schema;
     this.within = within;
     this.slice = Math.max(1000, within / SLICES / 1000 * 1000);
     this.late = late;
+    this.live = live;
   }
 
-  /** Rows of `in` without repeats: `by` are the key columns, `at` the event time. */
-  public static Dataset<Row> dedupe(Dataset<Row> in, String[] by, String at, long withinMillis, LateRows late) {
+  /** Rows of `in` without repeats: `by` are the key columns, `at` the event time. In live mode rows keep their origin. */
+  public static Dataset<Row> dedupe(
+      Dataset<Row> in, String[] by, String at, long withinMillis, LateRows late, boolean live) {
     StructType schema = in.schema();
     Column time = functions.unix_micros(PackedRow.column(at));
+    Column origin = live ? Origin.Text.column() : functions.lit(null).cast(DataTypes.StringType);
     Dataset<Row> packed = in
-        .select(Fingerprint.of(schema, by, time).as("__hr_key"), time.as("time"), PackedRow.pack(in))
-        .select("__hr_key.bucket", "__hr_key.high", "__hr_key.low", "time", PackedRow.COLUMN);
+        .select(Fingerprint.of(schema, by, time).as("__hr_key"), time.as("time"), PackedRow.pack(in), origin.as("origin"))
+        .select("__hr_key.bucket", "__hr_key.high", "__hr_key.low", "time", PackedRow.COLUMN, "origin");
     Dataset<Row> kept = packed.groupBy(functions.col("bucket")).as(Encoders.row(KEY), Encoders.row(packed.schema()))
-        .transformWithState(new Dedupe(schema, withinMillis * 1000, late), TimeMode.EventTime(), OutputMode.Update(),
-            Encoders.row(OUTPUT));
+        .transformWithState(new Dedupe(schema, withinMillis * 1000, late, live), TimeMode.EventTime(),
+            OutputMode.Update(), Encoders.row(OUTPUT));
     return PackedRow.unpack(kept, schema);
   }
 
@@ -98,6 +103,7 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
     SeenKeys seen = bucket.seen;
     int before = seen.size();
     List<Row> out = new ArrayList<>();
+    List<String> origins = new ArrayList<>();
     ByteBuffer fresh = SeenKeys.chunk(16);
     while (rows.hasNext()) {
       Row row = rows.next();
@@ -122,6 +128,7 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
         SeenKeys.entry(fresh, high, low, at);
       }
       out.add(RowFactory.create((Object) packed));
+      if (live) origins.add(row.getAs(ORIGIN));
     }
     if (fresh.position() > 0) {
       cachedEntries += seen.size() - before;
@@ -132,7 +139,7 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
         chunks.appendValue(Arrays.copyOf(fresh.array(), fresh.position()));
       }
     }
-    return scala.jdk.javaapi.CollectionConverters.asScala(out.iterator());
+    return scala.jdk.javaapi.CollectionConverters.asScala(live ? Origin.telling(out, origins) : out.iterator());
   }
 
   @Override

@@ -50,8 +50,11 @@ final class Functions {
       case "avg" -> new SumDouble(input, true);
       case "min", "max" -> Value.isLong(in) ? new ExtremeLong(input, in, kind.equals("max"))
           : new Extreme(input, -1, in, in, kind.equals("max"));
-      case "min_by", "max_by" -> new Extreme(input, by, in, DataType.fromDDL(spec.get("by_type").asText()),
-          kind.equals("max_by"));
+      case "min_by", "max_by" -> {
+        DataType byType = DataType.fromDDL(spec.get("by_type").asText());
+        yield spec.hasNonNull("ties") ? new Tied(input, by, in, byType, kind.equals("max_by"), spec.get("ties").asInt())
+            : new Extreme(input, by, in, byType, kind.equals("max_by"));
+      }
       case "first", "last" -> new AtEnd(input, in, kind.equals("last"));
       case "collect" -> new Collect(input, in, spec.get("most").asInt());
       case "count_distinct" -> new CountDistinct(input, in);
@@ -289,27 +292,33 @@ final class Functions {
     @Override
     void add(Accumulator to, InternalRow row, long at) {
       int key = by < 0 ? input : by;
-      if (!row.isNullAt(key)) take(to, Value.of(row, input, type), Value.of(row, key, byType));
+      if (row.isNullAt(key)) return;
+      Object given = Value.of(row, key, byType);
+      int compared = compared(to, given);
+      if (compared <= 0) take(to, Value.of(row, input, type), given, compared);
     }
 
-    private void take(Accumulator to, Object value, Object key) {
+    /** Less than 0 when the key is ahead of what is known. */
+    private int compared(Accumulator to, Object key) {
       Object known = to.cells[cell + 1];
-      if (known != null) {
-        if (order == null) {
-          order = ordering(type);
-          byOrder = ordering(byType);
-        }
-        int compared = byOrder.compare(key, known);
-        if (greatest) compared = -compared;
-        if (compared > 0 || (compared == 0 && !isBefore(value, to.cells[cell], order))) return;
+      if (known == null) return -1;
+      if (order == null) {
+        order = ordering(type);
+        byOrder = ordering(byType);
       }
+      return greatest ? byOrder.compare(known, key) : byOrder.compare(key, known);
+    }
+
+    private void take(Accumulator to, Object value, Object key, int compared) {
+      if (compared > 0 || (compared == 0 && !isBefore(value, to.cells[cell], order))) return;
       to.cells[cell] = value;
       to.cells[cell + 1] = key;
     }
 
     @Override
     void merge(Accumulator to, Accumulator from) {
-      if (from.cells[cell + 1] != null) take(to, from.cells[cell], from.cells[cell + 1]);
+      Object key = from.cells[cell + 1];
+      if (key != null) take(to, from.cells[cell], key, compared(to, key));
     }
 
     @Override
@@ -391,6 +400,101 @@ final class Functions {
   }
 
   /** The first `most` values by event time and value. */
+  /** The values of all rows whose `by` is least or greatest, the least values first. */
+  private static final class Tied extends Aggregate {
+    private final int input;
+    private final int by;
+    private final DataType type;
+    private final DataType byType;
+    private final boolean greatest;
+    private final int most;
+    private transient Ordering<Object> order;
+    private transient Ordering<Object> byOrder;
+
+    Tied(int input, int by, DataType type, DataType byType, boolean greatest, int most) {
+      this.input = input;
+      this.by = by;
+      this.type = type;
+      this.byType = byType;
+      this.greatest = greatest;
+      this.most = most;
+    }
+
+    @Override
+    int cells() {
+      return 2;
+    }
+
+    @SuppressWarnings("unchecked")
+    private ArrayList<Object> values(Accumulator of) {
+      return (ArrayList<Object>) of.cells[cell];
+    }
+
+    @Override
+    void add(Accumulator to, InternalRow row, long at) {
+      if (row.isNullAt(by)) return;
+      Object key = Value.of(row, by, byType);
+      int compared = compared(to, key);
+      if (compared <= 0) take(to, Value.of(row, input, type), key, compared);
+    }
+
+    /** Less than 0 when the key is ahead of what is known. */
+    private int compared(Accumulator to, Object key) {
+      if (order == null) {
+        order = ordering(type);
+        byOrder = ordering(byType);
+      }
+      Object known = to.cells[cell + 1];
+      return known == null ? -1 : greatest ? byOrder.compare(known, key) : byOrder.compare(key, known);
+    }
+
+    private void take(Accumulator to, Object value, Object key, int compared) {
+      if (compared < 0) {
+        to.cells[cell] = new ArrayList<>(2);
+        to.cells[cell + 1] = key;
+      }
+      ArrayList<Object> values = values(to);
+      int place = values.size();
+      while (place > 0 && isBefore(value, values.get(place - 1), order)) place--;
+      if (place < most) values.add(place, value);
+      if (values.size() > most) values.remove(most);
+    }
+
+    @Override
+    void merge(Accumulator to, Accumulator from) {
+      Object key = from.cells[cell + 1];
+      int compared = key == null ? 1 : compared(to, key);
+      if (compared > 0) return;
+      for (Object value : values(from)) {
+        take(to, value, key, compared);
+        compared = 0;
+      }
+    }
+
+    @Override
+    Object result(Accumulator of) {
+      return of.cells[cell + 1] == null ? null : new GenericArrayData(values(of).toArray());
+    }
+
+    @Override
+    void write(Accumulator from, ByteSink out) {
+      Value.write(out, from.cells[cell + 1], byType);
+      if (from.cells[cell + 1] == null) return;
+      out.putInt(values(from).size());
+      for (Object value : values(from)) Value.write(out, value, type);
+    }
+
+    @Override
+    void read(Accumulator to, ByteBuffer in) {
+      to.cells[cell + 1] = Value.read(in, byType);
+      if (to.cells[cell + 1] == null) return;
+      int count = in.getInt();
+      ArrayList<Object> values = new ArrayList<>(count);
+      for (int i = 0; i < count; i++) values.add(Value.read(in, type));
+      to.cells[cell] = values;
+    }
+  }
+
   private static final class Collect extends Aggregate {
     private final int input;
     private final DataType type;

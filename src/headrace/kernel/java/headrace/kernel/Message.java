@@ -2,6 +2,7 @@ package headrace.kernel;
 
 import java.io.Serializable;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
@@ -12,7 +13,7 @@ import org.apache.spark.unsafe.Platform;
  * What goes from the tasks that read to a shard, as bytes: a kind, the shard, and then
  *
  * <ul>
- * <li>{@link #ROW}: the clock of the sender, the event time, the key, the row;
+ * <li>{@link #ROW}: the clock of the sender, the event time, the key, in live mode the {@link Origin}, the row;
  * <li>{@link #PARTIAL}: a pane, a key, how many rows of both there were, what the aggregates have gathered of them;
  * <li>{@link #SESSION}: a key, what was gathered of rows that belong together;
  * <li>{@link #CLOCK}: the clock of the sender.
@@ -27,6 +28,7 @@ final class Message {
   static final byte SESSION = 3;
   static final int HEAD = 1 + Integer.BYTES;
   static final long NO_TIME = Long.MIN_VALUE;
+  private static final byte[] NOTHING = {};
 
   private Message() {}
 
@@ -40,17 +42,20 @@ final class Message {
     }
   }
 
-  /** A row with its time and key in front: time, length of the key, key, row. */
+  /** A row with its time and key in front: time, length of the key, key, in live mode length and text of the origin, row. */
   public static final class Wrap implements Serializable {
     private static final long serialVersionUID = 1L;
     private final StructType rows;
     private final StructType key;
+    private final boolean live;
+    private transient Origin origin;
     private transient UnsafeProjection packRow;
     private transient UnsafeProjection packKey;
 
-    Wrap(StructType rows, StructType key) {
+    Wrap(StructType rows, StructType key, boolean live) {
       this.rows = rows;
       this.key = key;
+      this.live = live;
     }
 
     /** Called by Spark. */
@@ -58,14 +63,22 @@ final class Message {
       if (packRow == null) {
         packRow = UnsafeProjection.create(rows);
         packKey = UnsafeProjection.create(key);
+        origin = Origin.current();
       }
       UnsafeRow packed = packRow.apply(row), name = packKey.apply(keys);
       int rowSize = packed.getSizeInBytes(), keySize = name.getSizeInBytes();
-      byte[] out = new byte[12 + keySize + rowSize];
-      ByteBuffer.wrap(out).putLong(at).putInt(keySize);
+      byte[] from = live ? origin() : NOTHING;
+      byte[] out = new byte[12 + keySize + from.length + rowSize];
+      ByteBuffer.wrap(out).putLong(at).putInt(keySize).position(12 + keySize).put(from);
       name.writeToMemory(out, Platform.BYTE_ARRAY_OFFSET + 12);
-      packed.writeToMemory(out, Platform.BYTE_ARRAY_OFFSET + 12 + keySize);
+      packed.writeToMemory(out, Platform.BYTE_ARRAY_OFFSET + 12 + keySize + from.length);
       return out;
+    }
+
+    private byte[] origin() {
+      String text = origin.text();
+      byte[] bytes = text == null ? NOTHING : text.getBytes(StandardCharsets.UTF_8);
+      return ByteBuffer.allocate(Integer.BYTES + bytes.length).putInt(bytes.length).put(bytes).array();
     }
   }
 }

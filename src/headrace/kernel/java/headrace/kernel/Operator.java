@@ -97,7 +97,7 @@ public final class Operator implements Serializable {
     Column all = struct(in.schema());
     Column key = operator.key.isEmpty() ? functions.struct(functions.lit(null).cast("int")) : struct(operator.key);
     Dataset<byte[]> messages = in
-        .select(Invocation.effect(new Message.Wrap(operator.rows, operator.key), "wrap", DataTypes.BinaryType, all, key, time))
+        .select(Invocation.effect(new Message.Wrap(operator.rows, operator.key, live), "wrap", DataTypes.BinaryType, all, key, time))
         .as(Encoders.BINARY())
         .mapPartitions(new ShardInput(operator, new BatchWatermark(query, in.sparkSession())), Encoders.BINARY());
     Dataset<Row> routed = messages.toDF("message")

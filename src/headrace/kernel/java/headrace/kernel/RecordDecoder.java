@@ -36,6 +36,7 @@ public final class RecordDecoder implements Serializable {
   private transient Meter.Gauge gauge;
   private transient SourceClock.Partition time;
   private transient int gaugePartition;
+  private transient Origin origin;
 
   private RecordDecoder(String query, String topic, String deadTopic, StructType schema, long epochMicros, int[] times,
       long futureMicros, SideOutput side, SourceClock clock) {
@@ -80,7 +81,9 @@ public final class RecordDecoder implements Serializable {
       gauge = Meter.gauge(query, topic, partition);
       gaugePartition = partition;
       if (clock != null) time = clock.partition(partition);
+      origin = Origin.current();
     }
+    origin.set(topic, partition, offset);
     gauge.add(Meter.ROWS);
     gauge.raise(Meter.OFFSET, offset + 1);
     String reason;

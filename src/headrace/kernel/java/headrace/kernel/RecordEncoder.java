@@ -10,18 +10,21 @@ import org.apache.spark.sql.types.StructType;
 
 /**
  * Rows as records for the log: the value is the whole row as JSON; the key is the text of a single string column, or the
- * JSON of several or other columns, or null when none is named.
+ * JSON of several or other columns, or null when none is named. With the name of a query there are `headers` too, by which
+ * repeats are told ({@link Origin}).
  */
 public final class RecordEncoder {
   private RecordEncoder() {}
 
-  /** Columns `key` and `value`, both binary. */
-  public static Dataset<Row> encode(Dataset<Row> rows, String[] key) {
+  /** Columns `key` and `value`, both binary, and with a query `headers`. */
+  public static Dataset<Row> encode(Dataset<Row> rows, String[] key, String query) {
     Column keyColumn = functions.lit(null).cast(DataTypes.BinaryType);
     if (key.length == 1 && rows.schema().apply(key[0]).dataType().equals(DataTypes.StringType))
       keyColumn = PackedRow.column(key[0]).cast(DataTypes.BinaryType);
     else if (key.length > 0) keyColumn = json(rows, key);
-    return rows.select(keyColumn.as("key"), json(rows, rows.schema().fieldNames()).as("value"));
+    Column value = json(rows, rows.schema().fieldNames()).as("value");
+    if (query == null) return rows.select(keyColumn.as("key"), value);
+    return rows.select(keyColumn.as("key"), value, Origin.Headers.column(query).as("headers"));
   }
 
   private static Column json(Dataset<Row> rows, String[] names) {

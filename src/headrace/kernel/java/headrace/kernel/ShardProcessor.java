@@ -1,6 +1,7 @@
 package headrace.kernel;
 
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -52,6 +53,9 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   private transient MapState<byte[], byte[]> data;
   private transient ValueState<byte[]> root;
   private transient List<Row> out;
+  private transient List<String> origins;
+  /** Where the row at hand came from, in live mode. */
+  transient String origin;
   private transient UnsafeProjection projection;
   private transient UnsafeRow row;
   private transient HashMap<Integer, long[]> senders;
@@ -131,6 +135,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       opened();
     }
     out = new ArrayList<>();
+    origins = new ArrayList<>();
     now = Math.max(now, clock.getCurrentWatermarkInMs() * 1000);
     if (operator.live) horizon = now;
   }
@@ -186,6 +191,10 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     if (kind == Message.ROW) {
       long at = in.getLong();
       Key key = new Key(Value.sized(in));
+      if (operator.live) {
+        byte[] text = Value.sized(in);
+        origin = text.length == 0 ? null : new String(text, StandardCharsets.UTF_8);
+      }
       row.pointTo(message, Platform.BYTE_ARRAY_OFFSET + in.position(), in.remaining());
       if (at == Message.NO_TIME && !timeless()) late(null);
       else take(key, at, row);
@@ -235,6 +244,12 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
 
   /** Gives a row with these values, in Spark's internal form. */
   final void emit(Object[] values) {
+    emit(values, null);
+  }
+
+  /** The same of a row that was made of one record, or of one among others. */
+  final void emit(Object[] values, String origin) {
+    if (operator.live) origins.add(origin);
     // A copy: the projection writes every row to the same bytes.
     out.add(RowFactory.create((Object) projection.apply(new GenericInternalRow(values)).copy().getBytes()));
   }
@@ -242,6 +257,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   private Iterator<Row> result() {
     List<Row> given = out;
     out = null;
-    return scala.jdk.javaapi.CollectionConverters.asScala(given.iterator());
+    return scala.jdk.javaapi.CollectionConverters.asScala(
+        operator.live ? Origin.telling(given, origins) : given.iterator());
   }
 }

@@ -32,6 +32,8 @@ final class Sliding extends ShardProcessor<Sliding.Slice> {
     final long at;
     final byte[] row;
     boolean given;
+    /** Where it came from; not in the state. */
+    String origin;
 
     Event(long at, byte[] row, boolean given) {
       this.at = at;
@@ -126,6 +128,7 @@ final class Sliding extends ShardProcessor<Sliding.Slice> {
       });
     }
     Event event = new Event(at, row.getBytes(), false);
+    event.origin = origin;
     Slice slice = store.get(slice(at), key);
     if (slice == null) slice = new Slice();
     else all(slice);
@@ -206,7 +209,7 @@ final class Sliding extends ShardProcessor<Sliding.Slice> {
   }
 
   private void give(Key key, Event event, Object[] values) {
-    emit(values);
+    emit(values, event.given ? null : event.origin);
     if (event.given) return;
     event.given = true;
     store.put(slice(event.at), key, store.get(slice(event.at), key));

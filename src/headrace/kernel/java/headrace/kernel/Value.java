@@ -4,6 +4,7 @@ import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.ByteBuffer;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.ByteType;
@@ -17,11 +18,12 @@ import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Single values of Spark's plain types, in its internal form: out of a row, to bytes and back. */
+/** Single values of Spark's plain types, and structs of them, in its internal form: out of a row, to bytes and back. */
 final class Value {
   private Value() {}
 
@@ -29,6 +31,7 @@ final class Value {
   static Object of(InternalRow row, int field, DataType type) {
     if (row.isNullAt(field)) return null;
     if (type instanceof StringType) return row.getUTF8String(field).clone();
+    if (type instanceof StructType struct) return row.getStruct(field, struct.size()).copy();
     if (type instanceof DecimalType decimal) return row.getDecimal(field, decimal.precision(), decimal.scale()).clone();
     return row.get(field, type);
   }
@@ -64,6 +67,7 @@ final class Value {
     out.put(1);
     if (type instanceof StringType) out.putSized(((UTF8String) value).getBytes());
     else if (type instanceof BinaryType) out.putSized((byte[]) value);
+    else if (type instanceof StructType) out.putSized(((UnsafeRow) value).getBytes());
     else if (type instanceof DecimalType) out.putSized(((Decimal) value).toJavaBigDecimal().unscaledValue().toByteArray());
     else if (type instanceof DoubleType) out.putLong(Double.doubleToRawLongBits((Double) value));
     else if (type instanceof FloatType) out.putInt(Float.floatToRawIntBits((Float) value));
@@ -75,6 +79,12 @@ final class Value {
     if (in.get() == 0) return null;
     if (type instanceof StringType) return UTF8String.fromBytes(sized(in));
     if (type instanceof BinaryType) return sized(in);
+    if (type instanceof StructType struct) {
+      byte[] bytes = sized(in);
+      UnsafeRow row = new UnsafeRow(struct.size());
+      row.pointTo(bytes, bytes.length);
+      return row;
+    }
     if (type instanceof DecimalType decimal) {
       BigDecimal exact = new BigDecimal(new BigInteger(sized(in)), decimal.scale());
       return Decimal.apply(exact, decimal.precision(), decimal.scale());

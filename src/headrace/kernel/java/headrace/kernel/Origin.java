@@ -1,0 +1,145 @@
+package headrace.kernel;
+
+import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * The record that the row at hand was made of, so that what is written of it can carry an id by which repeats are told.
+ *
+ * <p>A task works row by row in one thread: from the decoder through the user's functions to the encoder, or from an operator
+ * that gives rows. So whoever brings a row forth says here where it came from, and no column that a `select` could lose has to
+ * travel along. What an operator makes of many records has no origin, and no id.
+ */
+final class Origin {
+  private static final ThreadLocal<Origin> CURRENT = new ThreadLocal<>();
+
+  private final long task;
+  private String topic;
+  private int partition;
+  private long offset;
+  private String text;
+  private int written;
+  private String name;
+
+  private Origin(long task) {
+    this.task = task;
+  }
+
+  /** That of this task. */
+  static Origin current() {
+    TaskContext context = TaskContext.get();
+    long task = context == null ? -1 : context.taskAttemptId();
+    Origin known = CURRENT.get();
+    if (known == null || known.task != task) CURRENT.set(known = new Origin(task));
+    return known;
+  }
+
+  void set(String topic, int partition, long offset) {
+    if (this.topic != topic || this.partition != partition) name = null;
+    this.topic = topic;
+    this.partition = partition;
+    this.offset = offset;
+    text = null;
+    written = 0;
+  }
+
+  /** What {@link #text} was where the row came from. */
+  void set(String text) {
+    this.text = text;
+    if (topic != null) name = null;
+    topic = null;
+    written = 0;
+  }
+
+  /** The record's position as text, to go with a row to another task; null when there is none. */
+  String text() {
+    if (text == null && topic != null) text = topic + "[" + partition + "]@" + offset;
+    return text;
+  }
+
+  /**
+   * What the task that has the row at hand is called in a batch, however often the batch is run: the partition that it
+   * reads, since Spark may number those in another order the next time; behind a shuffle its number, which goes by key. The
+   * same object as long as it is the same.
+   */
+  String task() {
+    if (name == null) name = topic == null ? String.valueOf(TaskContext.getPartitionId()) : topic + "-" + partition;
+    return name;
+  }
+
+  /** Rows that come forth one by one, each with its origin said first. */
+  static <T> Iterator<T> telling(List<T> rows, List<String> origins) {
+    Origin origin = current();
+    Iterator<T> each = rows.iterator();
+    Iterator<String> of = origins.iterator();
+    return new Iterator<>() {
+      @Override
+      public boolean hasNext() {
+        return each.hasNext();
+      }
+
+      @Override
+      public T next() {
+        origin.set(of.next());
+        return each.next();
+      }
+    };
+  }
+
+  /** {@link #text} as a column. */
+  public static final class Text implements Serializable {
+    private static final long serialVersionUID = 1L;
+    private transient Origin origin;
+
+    static Column column() {
+      return Invocation.effect(new Text(), "next", DataTypes.StringType);
+    }
+
+    /** Called by Spark for each row. */
+    public UTF8String next() {
+      if (origin == null) origin = current();
+      return UTF8String.fromString(origin.text());
+    }
+  }
+
+  /** The headers of a record that is written: `headrace.id`, which is the query, the origin and a number. */
+  public static final class Headers implements Serializable {
+    private static final long serialVersionUID = 1L;
+    static final DataType TYPE = DataTypes.createArrayType(
+        new StructType().add("key", DataTypes.StringType).add("value", DataTypes.BinaryType));
+    private static final UTF8String NAME = UTF8String.fromString("headrace.id");
+
+    private final String query;
+    private transient Origin origin;
+
+    private Headers(String query) {
+      this.query = query;
+    }
+
+    static Column column(String query) {
+      return Invocation.effect(new Headers(query), "next", TYPE);
+    }
+
+    /** Called by Spark for each row. */
+    public ArrayData next() {
+      if (origin == null) origin = current();
+      String text = origin.text();
+      if (text == null) return null;
+      String id = query + ":" + text + "#" + origin.written++;
+      InternalRow header = new GenericInternalRow(new Object[] {NAME, id.getBytes(StandardCharsets.UTF_8)});
+      return new GenericArrayData(new Object[] {header});
+    }
+  }
+}

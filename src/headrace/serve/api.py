@@ -1,0 +1,304 @@
+"""The routes.
+
+    GET /views                     the views, their columns and how far they are
+    GET /views/<name>              rows: filter, order, limit, after
+    GET /views/<name>/<key>        one row
+    GET /views/<name>/changes      snapshot and changes, as server-sent events or over a WebSocket
+    GET /openapi.json              all of this for machines
+
+Everything is read only. Each answer about a view says how far it is, in `position`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from typing import Any
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp
+from starlette.websockets import WebSocket
+
+from headrace.errors import HeadraceError, ServeError
+from headrace.log.connection import Connection
+from headrace.serve import filter as filters
+from headrace.serve import openapi, page, passage, problem, stream
+from headrace.serve.broker import Broker
+from headrace.serve.event import Event
+from headrace.serve.feed import Feed, Feeds
+from headrace.serve.guard import Guard, Rules
+from headrace.serve.positions import Positions
+from headrace.serve.subscription import Subscription
+from headrace.serve.view import View, Views
+from headrace.serve.view_table import Held, ViewTable
+
+MOST_SUBSCRIBERS = 1000
+MOST_FIELDS = 200
+CHANGES = "changes"
+_LIST = ("order", "limit", "after", "at_least", "wait")
+_ROW = ("at_least", "wait")
+_CHANGES = ("from", "at_least", "wait")
+
+
+class Api:
+    """The API of one app's views; `asgi` is what a server runs, `stop` lets all subscribers go."""
+
+    def __init__(self, app: str, connection: Connection, postgres_url: str, rules: Rules) -> None:
+        self._app = app
+        self._broker = Broker(connection)
+        self._table = ViewTable(postgres_url)
+        self._feeds = Feeds(self._broker)
+        self._views = Views(connection, app, self._feeds.moved)
+        self._passage = passage.Passage(self._broker, self._table)
+        self._stopping = asyncio.Event()
+        self._subscribers = 0
+        self.asgi: ASGIApp = Guard(
+            Starlette(
+                routes=[
+                    Route("/views", self._list, methods=["GET"]),
+                    WebSocketRoute("/views/{name}/changes", self._changes_socket),
+                    Route("/views/{rest:path}", self._read, methods=["GET"]),
+                    Route("/openapi.json", self._describe, methods=["GET"]),
+                ],
+                exception_handlers={HeadraceError: _answer, HTTPException: _no_such_path},
+                lifespan=self._open,
+            ),
+            rules,
+        )
+
+    def stop(self) -> None:
+        """Let all subscribers go, each with a word."""
+        self._stopping.set()
+
+    @asynccontextmanager
+    async def _open(self, app: Starlette) -> AsyncIterator[None]:
+        async with self._table:
+            watching = [asyncio.create_task(self._views.watch()), asyncio.create_task(self._feeds.watch())]
+            try:
+                yield
+            finally:
+                for one in watching:
+                    one.cancel()
+                await self._feeds.close()
+
+    # Reads
+
+    async def _list(self, request: Request) -> Response:
+        views = await self._views.all()
+        told = [_description(view, await self._table.held(view)) for view in views]
+        return JSONResponse({"app": self._app, "views": told})
+
+    async def _describe(self, request: Request) -> Response:
+        return JSONResponse(openapi.describe(self._app, await self._views.all()))
+
+    async def _read(self, request: Request) -> Any:
+        name, *rest = _segments(request)
+        view = await self._views.find(name)
+        if not rest:
+            return await self._rows(request, view)
+        if rest == [CHANGES] and request.method == "GET":
+            return await self._changes(request, view)
+        return await self._row(request, view, rest)
+
+    async def _rows(self, request: Request, view: View) -> Response:
+        parameters, others = _query(request, _LIST)
+        chosen = filters.parse(view.columns, others, _LIST)
+        asked = page.parse(view.columns, view.key, *(parameters.get(one) for one in ("order", "limit", "after")))
+        await self._passed(view, parameters)
+        rows, following, held = await self._table.page(view, chosen, asked)
+        head = f'{{"rows":[{",".join(rows)}],"next":{json.dumps(following)}'
+        return _json(f'{head},"position":"{await self._position(view, held)}"}}')
+
+    async def _row(self, request: Request, view: View, segments: Sequence[str]) -> Response:
+        parameters, others = _query(request, _ROW)
+        if others:
+            raise filters.unknown_column((), others[0][0], _ROW)
+        values = _key(view, segments)
+        await self._passed(view, parameters)
+        row, held = await self._table.row(view, values)
+        if row is None:
+            told = ", ".join(f"{column.name}={column.as_json(v)}" for column, v in zip(view.key, values, strict=True))
+            raise ServeError(
+                "HR-502",
+                f"The view `{view.name}` has no row with this key.",
+                found=told[:500],
+                fix="the row may not have come yet (at_least= waits for a write), or it was deleted",
+            )
+        return _json(f'{{"row":{row},"position":"{await self._position(view, held)}"}}')
+
+    async def _passed(self, view: View, parameters: Mapping[str, str]) -> None:
+        seconds = passage.seconds(parameters.get("wait"))
+        if "at_least" in parameters:
+            await self._passage.wait(view, passage.parse(parameters["at_least"]), seconds)
+
+    async def _position(self, view: View, held: Held) -> Positions:
+        facts = await self._broker.facts(view.topic)
+        return Positions.of(facts.digest, held.at, {i: held.offsets.get(i, 0) for i in range(facts.partitions)})
+
+    # Subscriptions
+
+    async def _changes(self, request: Request, view: View) -> Any:
+        first, events = await self._subscribed(request, view)
+        return stream.EventStream(first, events, self._stopping, self._left)
+
+    async def _changes_socket(self, socket: WebSocket) -> None:
+        try:
+            first, events = await self._subscribed(socket, await self._views.find(_segments(socket)[0]))
+        except HeadraceError as error:
+            await socket.send_denial_response(problem.answer(error))
+            return
+        await stream.converse(socket, first, events, self._stopping, self._left)
+
+    async def _subscribed(self, request: HTTPConnection, view: View) -> tuple[Sequence[Event], stream.Events]:
+        """The first events, so that what is wrong is known before anything is answered, and those that follow."""
+        parameters, others = _query(request, _CHANGES)
+        chosen = filters.parse(view.columns, others, _CHANGES)
+        last = request.headers.get("last-event-id") or parameters.get("from")
+        given = Positions.parse(last) if last else None
+        if self._subscribers >= MOST_SUBSCRIBERS:
+            raise ServeError(
+                "HR-515",
+                f"There are {MOST_SUBSCRIBERS:,} subscribers already.",
+                found=f"{self._subscribers:,} subscribers",
+                fix="try again later, or start another server: they share nothing",
+            )
+        self._subscribers += 1
+        try:
+            await self._passed(view, parameters)
+            feed: Feed = await self._feeds.of(view)
+            events = Subscription(feed, self._table, chosen, given).events()
+            return await anext(events), events
+        except BaseException:
+            self._left()
+            raise
+
+    def _left(self) -> None:
+        self._subscribers -= 1
+
+
+def _description(view: View, held: Held) -> dict[str, Any]:
+    return {
+        "name": view.name,
+        "key": [column.name for column in view.key],
+        "columns": [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in view.columns],
+        "schema": view.entry.schema,
+        "topic": view.topic,
+        "version": view.entry.version,
+        "positions": [
+            {"partition": partition, "next_offset": offset} for partition, offset in sorted(held.offsets.items())
+        ],
+    }
+
+
+def _segments(request: HTTPConnection) -> list[str]:
+    """The parts of the path behind /views/, each decoded by itself: a key may hold a slash, as %2F."""
+    raw: bytes = request.scope["raw_path"]
+    parts = raw.removeprefix(b"/views/").split(b"/")
+    try:
+        return [unquote_to_bytes(part).decode() for part in parts]
+    except UnicodeDecodeError:
+        raise _not_unicode(raw) from None
+
+
+def _key(view: View, segments: Sequence[str]) -> list[Any]:
+    """The values of the key columns: as segments in their order, or as one JSON object."""
+    found = _object(view, segments[0]) if len(segments) == 1 else None
+    texts = found or list(segments)
+    if len(view.key) == 1 and found is None:
+        texts = ["/".join(segments)]
+    if len(texts) != len(view.key):
+        shape = "/".join(f"<{column.name}>" for column in view.key)
+        raise ServeError(
+            "HR-506",
+            f"The key of the view `{view.name}` has {len(view.key)} columns.",
+            found=f"{len(texts)} values",
+            fix=f"write /views/{view.name}/{shape}, with / in a value as %2F; or the key as a JSON object",
+        )
+    return [filters.value(column, text) for column, text in zip(view.key, texts, strict=True)]
+
+
+def _object(view: View, text: str) -> list[str] | None:
+    """The values in a JSON object of exactly the key columns, as texts."""
+    if not text.startswith("{"):
+        return None
+    try:
+        found = json.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or found.keys() != {column.name for column in view.key}:
+        return None
+    pairs = [(column, found[column.name]) for column in view.key]
+    if any(
+        not isinstance(value, str) and (column.type == "string" or not _is_scalar(value)) for column, value in pairs
+    ):
+        return None
+    return [json.dumps(value) if isinstance(value, bool) else str(value) for _, value in pairs]
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, bool | int | Decimal)
+
+
+def _query(request: HTTPConnection, parameters: Sequence[str]) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """The parameters that stand in the query, and all that is none."""
+    raw: bytes = request.scope["query_string"]
+    try:
+        pairs = parse_qsl(
+            raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS, strict_parsing=False
+        )
+    except UnicodeDecodeError:
+        raise _not_unicode(raw) from None
+    except ValueError:
+        raise ServeError(
+            "HR-505",
+            f"The query has more than {MOST_FIELDS} fields.",
+            found=f"{raw.count(b'&') + 1} fields",
+            fix="ask for less at a time",
+        ) from None
+    given: dict[str, str] = {}
+    for name, value in pairs:
+        if name in parameters:
+            if name in given:
+                raise ServeError("HR-505", f"`{name}` stands twice.", found=f"{name}={value[:200]}", fix="give it once")
+            given[name] = value
+    return given, [(name, value) for name, value in pairs if name not in parameters]
+
+
+def _not_unicode(raw: bytes) -> ServeError:
+    return ServeError(
+        "HR-505",
+        "The address is not UTF-8 behind its percent signs.",
+        found=raw.decode("ascii", "backslashreplace")[:200],
+        fix="encode text as UTF-8 and then with percent signs, as every URL library does",
+    )
+
+
+def _json(text: str) -> Response:
+    return Response(text, media_type="application/json")
+
+
+async def _answer(request: Any, error: Exception) -> Response:
+    if not isinstance(error, HeadraceError):
+        raise error
+    return problem.answer(error)
+
+
+async def _no_such_path(request: Any, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    found = ServeError(
+        "HR-519",
+        "There is nothing under this path." if error.status_code == 404 else "Views can only be read, with GET.",
+        found=f"{request.scope.get('method', '')} {request.scope['path']}"[:300],
+        fix="/views lists the views, /openapi.json describes all paths",
+        more={"status": error.status_code},
+    )
+    return problem.answer(found)

@@ -1,0 +1,253 @@
+"""What exact mode writes stands in the log once, for readers of committed records, whatever happens to the driver."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer as Client
+from pyspark.sql import SparkSession
+
+import headrace as hr
+from headrace import names
+from headrace.engine import checkpoint
+from headrace.engine.mode import Mode
+from headrace.engine.run import Run
+from headrace.errors import RunError
+from headrace.log import catalogue
+from headrace.log.consumer import read
+from headrace.settings import Settings
+from headrace.testing import Driver, oracle
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SCHEMA = "id string, card string, amount double, at timestamp"
+
+
+def app() -> hr.App:
+    declared = hr.App("once")
+    declared.stream("payments", schema=SCHEMA, event_time="at", delay="5 seconds", id="id", partitions=3)
+
+    @declared.stream
+    def large(payments):
+        return payments.where("amount > 20").select("id", "amount")
+
+    @declared.stream
+    def unique(payments):
+        return hr.dedupe(payments, by="id", within="10 minutes")
+
+    @declared.stream
+    def minutes(payments):
+        return hr.window(payments, hr.tumbling("1 minute"), by="card", n=hr.count(), spent=hr.sum("amount"))
+
+    @declared.view(key=["card", "window_start"])
+    def totals(payments):
+        return hr.window(payments, hr.tumbling("1 minute"), by="card", n=hr.count(), emit="early", lateness="1 hour")
+
+    return declared
+
+
+def payments(dice: random.Random, count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"p{n}",
+            "card": dice.choice(["a", "b", "c", None]),
+            "amount": dice.randrange(50) / 2,
+            "at": START + timedelta(seconds=n, milliseconds=dice.randrange(-3000, 1000)),
+        }
+        for n in range(count)
+    ]
+
+
+def bag(rows: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(json.dumps(row, sort_keys=True) for row in rows)
+
+
+@pytest.fixture
+def seed() -> int:
+    number = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
+    print(f"HEADRACE_SEED={number}")
+    return number
+
+
+def test_a_batch_that_is_run_again_is_not_written_again(spark: SparkSession, bootstrap: str, seed: int):
+    """`crash` forgets the commit of the last batch, as kill -9 between the sink's commit and Spark's does."""
+    dice = random.Random(seed)
+    events = payments(dice, 300)
+    bad = [b"{", b'{"id": 7}']
+    late = {"id": "late", "card": "a", "amount": 1.0, "at": START - timedelta(days=2)}
+    with Driver(app(), spark=spark, bootstrap=bootstrap) as driver:
+        for part in range(3):
+            driver.push("payments", [*events[part * 100 : part * 100 + 100], *(bad if part == 1 else [])])
+            if part == 2:
+                driver.push("payments", [late])
+            driver.advance()
+            driver.crash(seed=dice.randrange(2**32))
+        closing = {"id": "closing", "card": "closing", "amount": 0.0, "at": START + timedelta(hours=1)}
+        for partition in range(3):
+            driver.push("payments", [closing | {"id": f"closing{partition}"}], partition=partition)
+        driver.advance()
+        answers = {name: oracle(app(), name, {"payments": events}, spark) for name in ("large", "minutes", "totals")}
+        assert bag(driver.read("large")) == bag(answers["large"])
+        assert bag(driver.read("minutes")) == bag(answers["minutes"])
+        totals = [row for row in driver.view("totals") if row.get("card") != "closing"]
+        assert bag(totals) == bag([row for row in answers["totals"] if row.get("card") is not None])
+        unique = Counter(row["id"] for row in driver.read("unique") if row.get("card") != "closing")
+        assert unique == Counter(event["id"] for event in events)
+        # Each query has met every bad record and the late row once.
+        letters = list(read(driver.connection, names.dead_topic(driver.graph.node("payments").topic)))
+        assert Counter((one.value, one.header(names.HEADER_QUERY)) for one in letters) == Counter(
+            (raw, query) for raw in bad for query in ("large", "unique", "minutes", "totals")
+        )
+        assert [row["id"] for row in driver.late("unique")] == ["late"]
+        assert [row["id"] for row in driver.late("minutes")] == ["late"]
+
+
+def test_a_fenced_writer_gives_way_and_nothing_is_lost_or_doubled(spark: SparkSession, bootstrap: str, seed: int):
+    """Another writer with the query's name ends its transactions; the query begins again where the log is."""
+    dice = random.Random(seed)
+    events = payments(dice, 300)
+    with Driver(app(), spark=spark, bootstrap=bootstrap) as driver:
+        for part in range(3):
+            driver.push("payments", events[part * 100 : part * 100 + 100])
+            driver.advance()
+            for task in range(3):
+                name = f"{names.sink(driver.graph.app, 'large')}.{driver.graph.node('payments').topic}-{task}"
+                intruder = Client({"bootstrap.servers": bootstrap, "transactional.id": name})
+                intruder.init_transactions(30)
+        driver.advance()
+        answer = oracle(app(), "large", {"payments": events}, spark)
+        assert bag(driver.read("large")) == bag(answer)
+
+
+def test_a_new_checkpoint_begins_anew(spark: SparkSession, bootstrap: str):
+    """What the log remembers of another checkpoint's batches does not count."""
+    events = payments(random.Random(1), 20)
+    with Driver(app(), spark=spark, bootstrap=bootstrap) as driver:
+        driver.push("payments", events)
+        driver.advance()
+        once = len(driver.read("large"))
+        assert once > 0
+        driver.stop()
+        place = checkpoint.local(checkpoint.location(driver._settings, driver.graph.app, "large"))
+        assert place is not None
+        for file in sorted(place.rglob("*"), reverse=True):
+            file.rmdir() if file.is_dir() else file.unlink()
+        driver.advance()
+        assert len(driver.read("large")) == 2 * once
+
+
+def test_a_batch_that_the_log_may_have_forgotten_is_refused(spark: SparkSession, bootstrap: str):
+    with Driver(app(), spark=spark, bootstrap=bootstrap) as driver:
+        driver.push("payments", payments(random.Random(2), 20))
+        driver.advance()
+        driver.crash()
+        place = checkpoint.local(checkpoint.location(driver._settings, driver.graph.app, "unique"))
+        assert place is not None
+        last = max((place / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+        month_ago = time.time() - 30 * 86_400
+        os.utime(last, (month_ago, month_ago))
+        with pytest.raises(RunError, match="stopped 30 days ago in the middle of a batch") as refused:
+            driver.resume()
+        assert refused.value.code == "HR-312"
+
+
+def test_the_rows_of_a_view_are_put_and_taken_back(spark: SparkSession, bootstrap: str):
+    declared = hr.App("board")
+    declared.stream("scores", schema="player string, score bigint", partitions=1)
+
+    @declared.view(key="player")
+    def best(scores):
+        return hr.top(scores, 2, by="score")
+
+    with Driver(declared, spark=spark, bootstrap=bootstrap) as driver:
+        for player, score in (("a", 1), ("b", 2), ("c", 3), (None, 9)):
+            driver.push("scores", [{"player": player, "score": score}])
+            driver.advance()
+        assert {row["player"] for row in driver.view("best")} == {"c"}
+        assert all("change" not in row for row in driver.read("best"))
+        assert any(record.value is None and record.key == b"a" for record in driver.records("best"))
+        (refused,) = read(driver.connection, names.late_topic(driver.graph.node("best").topic))
+        assert refused.header(names.HEADER_REASON) == "the key column `player` is null"
+        known = catalogue.views(driver.connection, driver.graph.app)["best"]
+        assert known.key == ("player",)
+        assert "change" not in known.schema
+        source, view = driver.graph.node("scores").topic, driver.graph.node("best").topic
+        assert known.path == (("best", view, (source,)),)
+
+
+def test_a_repeat_in_live_mode_has_the_id_of_the_first(spark: SparkSession, bootstrap: str, seed: int):
+    """A stop in the middle of a batch reads it again; what is written again carries the same id and value."""
+    declared = hr.App("ids")
+    declared.stream("payments", schema=SCHEMA, event_time="at", delay="5 seconds", id="id", partitions=2)
+
+    @declared.stream
+    def twice(payments):
+        return payments.selectExpr("id", "amount", "explode(array(1, 2)) as part")
+
+    @declared.stream
+    def unique(payments):
+        return hr.dedupe(payments, by="id", within="10 minutes").select("id", "amount")
+
+    @declared.stream
+    def recent(payments):
+        return hr.sliding(payments, by="card", within="1 minute", emit="arrival", n=hr.count()).select("id", "n")
+
+    events = payments(random.Random(seed), 60)
+    with Driver(declared, spark=spark, bootstrap=bootstrap, mode=Mode.LIVE) as driver:
+        driver.push("payments", events[:30])
+        driver.advance()
+        driver.crash()
+        driver.push("payments", events[30:])
+        driver.advance()
+        for name, per_event in (("twice", 2), ("unique", 1), ("recent", 1)):
+            seen: dict[str, bytes | None] = {}
+            repeats = 0
+            for record in driver.records(name):
+                number = record.header("headrace.id")
+                assert number is not None
+                assert number.startswith(f"{name}:{driver.graph.node('payments').topic}[")
+                repeats += number in seen
+                if name != "recent":
+                    assert seen.get(number, record.value) == record.value
+                seen[number] = record.value
+            assert len(seen) == per_event * len(events), name
+            assert repeats > 0, name
+
+
+def test_a_view_that_is_read_by_another_function_is_refused(spark: SparkSession, bootstrap: str, tmp_path: Path):
+    declared = hr.App("nested")
+    declared.stream("scores", schema="player string, score bigint")
+
+    @declared.view(key="player")
+    def best(scores):
+        return hr.top(scores, 2, by="score")
+
+    @declared.stream
+    def winners(best):
+        return best
+
+    with pytest.raises(RunError, match="reads the view `best`") as refused:
+        Run.start(declared, mode=Mode.EXACT, settings=Settings.load(tmp_path), bootstrap=bootstrap, spark=spark)
+    assert refused.value.code == "HR-304"
+
+
+def test_partitions_that_come_together_without_a_shuffle_are_refused(spark: SparkSession, bootstrap: str):
+    declared = hr.App("together")
+    declared.stream("readings", schema="n bigint", partitions=2)
+
+    @declared.stream
+    def all_of_them(readings):
+        return readings.coalesce(1)
+
+    with Driver(declared, spark=spark, bootstrap=bootstrap) as driver:
+        for partition in range(2):
+            driver.push("readings", [{"n": 1}], partition=partition)
+        with pytest.raises(RunError, match="come together in one task without a shuffle"):
+            driver.advance()
