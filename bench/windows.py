@@ -71,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.windows", description="Windows, beside Flink.")
     parser.add_argument("--events", type=int, default=2_000_000, help="how many records (default 2,000,000)")
     parser.add_argument("--checked", type=int, default=200_000, help="how many for the answers (default 200,000)")
-    parser.add_argument("--warm", type=int, default=2, help="warm runs, of which the median counts (default 2)")
+    parser.add_argument("--warm", type=int, default=3, help="warm runs, of which the median counts (default 3)")
     parser.add_argument("--seconds", type=float, default=60, help="seconds of the live measurement (default 60)")
     parser.add_argument("--state", choices=("hashmap", "rocksdb"), default="hashmap", help="of Flink")
     parser.add_argument("--only", nargs="+", choices=CASES, default=CASES, metavar="CASE", help=", ".join(CASES))

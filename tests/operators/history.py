@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
 from hypothesis.strategies import SearchStrategy
 
 SECOND = 1_000_000
@@ -30,6 +31,15 @@ class History(Protocol):
     def events(self) -> tuple[Any, ...]: ...
 
 
+class Seeded(HypothesisProvider):
+    """Hypothesis without the constants of whatever modules are loaded, so that the seed alone decides."""
+
+    def _maybe_draw_constant(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+AVAILABLE_PROVIDERS["seeded"] = Seeded  # type: ignore[assignment]
+
 H = TypeVar("H", bound=History)
 T = TypeVar("T")
 
@@ -41,6 +51,7 @@ def drawn(strategy: SearchStrategy[T], count: int, *, of: object) -> list[T]:
     @seed(zlib.crc32(str(of).encode()))
     @settings(
         max_examples=2 * count,
+        backend="seeded",
         phases=[Phase.generate],
         database=None,
         deadline=None,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from tests.operators import cards
@@ -24,6 +27,17 @@ def test_a_seed_gives_the_same_histories_and_another_seed_others():
     strategy = cards.histories(shape)
     assert repr(drawn(strategy, 20, of="a seed")) == repr(drawn(strategy, 20, of="a seed"))
     assert repr(drawn(strategy, 20, of="a seed")) != repr(drawn(strategy, 20, of="another"))
+
+
+def test_other_modules_do_not_change_what_a_seed_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    strategy = cards.histories(drawn(cards.SHAPES, 10, of="any")[-1])
+    before = repr(drawn(strategy, 50, of="a seed"))
+    numbers = ", ".join(str(number) for number in range(1000))
+    (tmp_path / "full_of_numbers.py").write_text(f"NUMBERS = [{numbers}]\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("full_of_numbers")
+    assert repr(drawn(strategy, 50, of="a seed")) == before
+    del sys.modules["full_of_numbers"]
 
 
 def test_histories_hold_what_can_go_wrong(examples: list[History]):

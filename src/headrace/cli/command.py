@@ -67,9 +67,9 @@ app.command(
     epilog="Examples:\n\n`headrace run app.py --mode live`\n\n"
     "`headrace run app.py --master spark://host:7077 --bootstrap broker:9092 --checkpoints s3a://bucket/checkpoints`"
 )(run.run)
-app.command(
-    epilog="Examples:\n\n`headrace follow app.py`\n\n`headrace follow app.py --only totals --rebuild totals`"
-)(follow.follow)
+app.command(epilog="Examples:\n\n`headrace follow app.py`\n\n`headrace follow app.py --only totals --rebuild totals`")(
+    follow.follow
+)
 app.command(epilog="Example: `headrace status --watch`")(status.status)
 app.command(epilog="Example: `headrace state alerts`")(state.state)
 app.command(epilog="Example: `headrace lateness app.py transactions`")(lateness.lateness)

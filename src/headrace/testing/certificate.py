@@ -48,7 +48,7 @@ from headrace.app import App, load
 from headrace.engine import checkpoint, topics
 from headrace.engine.mode import Mode
 from headrace.engine.session import session
-from headrace.errors import RunError
+from headrace.errors import LogError, RunError
 from headrace.graph.graph import Graph
 from headrace.graph.node import Source
 from headrace.graph.plan import Query, plan
@@ -222,10 +222,15 @@ class _Trial:
 
     def _until_it_works(self) -> None:
         """Until every query has consumed something since now."""
-        before = {query.name: self._consumed(query) for query in self._queries}
-        self._wait(
-            "the app to go on", lambda: all(self._consumed(query) > before[query.name] for query in self._queries)
-        )
+        before: dict[str, int] = {}
+
+        def goes_on() -> bool:
+            now = {query.name: self._consumed(query) for query in self._queries}
+            if not before:
+                before.update(now)
+            return all(now[name] > then for name, then in before.items())
+
+        self._wait("the app to go on", goes_on)
 
     def _consumed(self, query: Query) -> int:
         return sum(max(0, place) for place in self._places(query).values())
@@ -235,8 +240,9 @@ class _Trial:
         return committed(self._connection, names.group(self._graph.app, query.name), read_topics)
 
     def _wait(self, what: str, condition: Callable[[], bool]) -> None:
+        """Until the condition holds; while the log is away it does not."""
         until = time.monotonic() + PATIENCE_S
-        while not condition():
+        while not _holds(condition):
             for name, process in self._processes.items():
                 if process.poll() is not None:
                     raise self._stuck(f"The {name} has ended by itself", name)
@@ -410,6 +416,13 @@ class _Feeder(threading.Thread):
     def _send(self, name: str, sample: Sample, kept: dict[str, list[Sample]]) -> None:
         self._producer.send(self._sources[name].topic, sample.value, key=sample.key, partition=sample.partition)
         kept[name].append(sample)
+
+
+def _holds(condition: Callable[[], bool]) -> bool:
+    try:
+        return condition()
+    except LogError:
+        return False
 
 
 def _compare(output: str, found: Counter[str], required: Counter[str], allowed: Counter[str]) -> Verdict:
