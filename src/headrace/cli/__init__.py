@@ -2,6 +2,7 @@
 
 terminal     what is printed, and how it is made harmless
 place        whose settings hold, which app is meant, which Kafka is talked to
+ending       how a command comes to its end: signals, and a time
 declaration  check, graph, explain
 parts        setup, parts up|down|status
 run          run, dev

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -24,8 +23,9 @@ import psycopg
 import typer
 from psycopg.conninfo import conninfo_to_dict
 
-from headrace import duration, names
+from headrace import names
 from headrace.cli import terminal
+from headrace.cli.ending import seconds, signals
 from headrace.cli.place import AppFile, AsJson, Bootstrap, load_app, settings_at
 from headrace.cli.status import line
 from headrace.engine import progress
@@ -78,7 +78,8 @@ def follow(
 ) -> None:
     """Keep the tables of an app's views, and its webhooks, at what the log says."""
     settings = settings_at(app, bootstrap=bootstrap)
-    until = _until(lasting)
+    lasting_s = seconds(lasting)
+    until = math.inf if lasting_s is None else time.monotonic() + lasting_s
     graph = load_app(app).graph()
     planned = _chosen(graph, only or (), rebuild or ())
     targets = {one.name: _target(one.name, one.webhook) for one in planned if one.webhook is not None}
@@ -90,7 +91,7 @@ def follow(
         stopped.set()
 
     try:
-        with _signals(stop), _stores(settings, planned) as (parts, url):
+        with signals(stop), _stores(settings, planned) as (parts, url):
             # Options for another broker are not for the embedded one.
             settings = settings.model_copy(update={"kafka": parts.kafka_options})
             connection = Connection.of(settings, parts.bootstrap)
@@ -264,23 +265,6 @@ class _Telling:
             dead=status.dead,
             error=error,
         )
-
-
-@contextmanager
-def _signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
-
-
-def _until(text: str | None) -> float:
-    try:
-        return math.inf if text is None else time.monotonic() + duration.parse(text) / 1000
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--for") from None
 
 
 def _now() -> str:

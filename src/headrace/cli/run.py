@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from headrace import duration
 from headrace.cli import terminal
+from headrace.cli.ending import seconds, signals
 from headrace.cli.place import AppFile, AsJson, Bootstrap, load_app, settings_at
 from headrace.cli.status import line, screen
 from headrace.engine.mode import Mode
@@ -71,7 +71,7 @@ def run(
 ) -> None:
     """Run the queries of an app until it is stopped."""
     settings = settings_at(app, master=master, bootstrap=bootstrap, checkpoints=checkpoints)
-    ending = _Ending(_seconds(lasting), LIVE_S if as_json else LINE_S)
+    ending = _Ending(seconds(lasting), LIVE_S if as_json else LINE_S)
     if not as_json:
         _carry_out(app, settings, mode=mode, only=only or (), ending=ending, shown=lambda *_: nullcontext(_tell))
         return
@@ -97,7 +97,7 @@ def dev(
 ) -> None:
     """Run an app live on this machine, with everything it needs, and show what happens."""
     settings = settings_at(app, master=master, bootstrap=bootstrap, checkpoints=checkpoints)
-    ending = _Ending(_seconds(lasting), LIVE_S if Console().is_terminal else LINE_S)
+    ending = _Ending(seconds(lasting), LIVE_S if Console().is_terminal else LINE_S)
 
     @contextmanager
     def shown(graph: Graph, address: str) -> Iterator[Show]:
@@ -142,7 +142,7 @@ def _carry_out(
         run.request_stop()
 
     try:
-        with _signals(stop), Parts.start(settings, report=terminal.note) as parts:
+        with signals(stop), Parts.start(settings, report=terminal.note) as parts:
             # Options for another broker are not for the embedded one.
             settings = settings.model_copy(update={"kafka": parts.kafka_options})
             with Run.start(
@@ -169,16 +169,6 @@ def _watch(run: Run, stopped: threading.Event, ending: _Ending, show: Show) -> N
         show(run.progress())
 
 
-@contextmanager
-def _signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
-
-
 def _tell(events: Sequence[Progress]) -> None:
     if events:
         terminal.note(line(events))
@@ -191,10 +181,3 @@ def _places(graph: Graph, settings: Settings, address: str) -> str:
     rows += [("input", graph.node(name).topic) for name in sorted(reads - {query.name for query in queries})]
     rows += [("result", query.node.topic) for query in queries]
     return terminal.columns(rows)
-
-
-def _seconds(text: str | None) -> float | None:
-    try:
-        return None if text is None else duration.parse(text) / 1000
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--for") from None

@@ -266,17 +266,17 @@ final class Functions {
     }
   }
 
-  /** The value whose `by` is least or greatest, of equals the least value; without `by` the least or greatest itself. */
-  private static final class Extreme extends Aggregate {
+  /** What is kept of the rows whose `by` is least or greatest; the second cell holds that `by`. */
+  private abstract static class Ranked extends Aggregate {
     private final int input;
     private final int by;
-    private final DataType type;
-    private final DataType byType;
+    final DataType type;
+    final DataType byType;
     private final boolean greatest;
-    private transient Ordering<Object> order;
+    transient Ordering<Object> order;
     private transient Ordering<Object> byOrder;
 
-    Extreme(int input, int by, DataType type, DataType byType, boolean greatest) {
+    Ranked(int input, int by, DataType type, DataType byType, boolean greatest) {
       this.input = input;
       this.by = by;
       this.type = type;
@@ -291,26 +291,35 @@ final class Functions {
 
     @Override
     void add(Accumulator to, InternalRow row, long at) {
-      int key = by < 0 ? input : by;
-      if (row.isNullAt(key)) return;
-      Object given = Value.of(row, key, byType);
-      int compared = compared(to, given);
-      if (compared <= 0) take(to, Value.of(row, input, type), given, compared);
+      if (row.isNullAt(by)) return;
+      Object key = Value.of(row, by, byType);
+      int compared = compared(to, key);
+      if (compared <= 0) take(to, Value.of(row, input, type), key, compared);
     }
 
     /** Less than 0 when the key is ahead of what is known. */
-    private int compared(Accumulator to, Object key) {
-      Object known = to.cells[cell + 1];
-      if (known == null) return -1;
+    final int compared(Accumulator to, Object key) {
       if (order == null) {
         order = ordering(type);
         byOrder = ordering(byType);
       }
-      return greatest ? byOrder.compare(known, key) : byOrder.compare(key, known);
+      Object known = to.cells[cell + 1];
+      return known == null ? -1 : greatest ? byOrder.compare(known, key) : byOrder.compare(key, known);
     }
 
-    private void take(Accumulator to, Object value, Object key, int compared) {
-      if (compared > 0 || (compared == 0 && !isBefore(value, to.cells[cell], order))) return;
+    /** Takes in a value whose key is ahead, or the same one. */
+    abstract void take(Accumulator to, Object value, Object key, int compared);
+  }
+
+  /** The value whose `by` is least or greatest, of equals the least value; without `by` the least or greatest itself. */
+  private static final class Extreme extends Ranked {
+    Extreme(int input, int by, DataType type, DataType byType, boolean greatest) {
+      super(input, by < 0 ? input : by, type, byType, greatest);
+    }
+
+    @Override
+    void take(Accumulator to, Object value, Object key, int compared) {
+      if (compared == 0 && !isBefore(value, to.cells[cell], order)) return;
       to.cells[cell] = value;
       to.cells[cell + 1] = key;
     }
@@ -318,7 +327,8 @@ final class Functions {
     @Override
     void merge(Accumulator to, Accumulator from) {
       Object key = from.cells[cell + 1];
-      if (key != null) take(to, from.cells[cell], key, compared(to, key));
+      int compared = key == null ? 1 : compared(to, key);
+      if (compared <= 0) take(to, from.cells[cell], key, compared);
     }
 
     @Override
@@ -336,6 +346,68 @@ final class Functions {
     void read(Accumulator to, ByteBuffer in) {
       to.cells[cell] = Value.read(in, type);
       to.cells[cell + 1] = Value.read(in, byType);
+    }
+  }
+
+  /** The values of all rows whose `by` is least or greatest, the least values first. */
+  private static final class Tied extends Ranked {
+    private final int most;
+
+    Tied(int input, int by, DataType type, DataType byType, boolean greatest, int most) {
+      super(input, by, type, byType, greatest);
+      this.most = most;
+    }
+
+    @SuppressWarnings("unchecked")
+    private ArrayList<Object> values(Accumulator of) {
+      return (ArrayList<Object>) of.cells[cell];
+    }
+
+    @Override
+    void take(Accumulator to, Object value, Object key, int compared) {
+      if (compared < 0) {
+        to.cells[cell] = new ArrayList<>(2);
+        to.cells[cell + 1] = key;
+      }
+      ArrayList<Object> values = values(to);
+      int place = values.size();
+      while (place > 0 && isBefore(value, values.get(place - 1), order)) place--;
+      if (place < most) values.add(place, value);
+      if (values.size() > most) values.remove(most);
+    }
+
+    @Override
+    void merge(Accumulator to, Accumulator from) {
+      Object key = from.cells[cell + 1];
+      int compared = key == null ? 1 : compared(to, key);
+      if (compared > 0) return;
+      for (Object value : values(from)) {
+        take(to, value, key, compared);
+        compared = 0;
+      }
+    }
+
+    @Override
+    Object result(Accumulator of) {
+      return of.cells[cell + 1] == null ? null : new GenericArrayData(values(of).toArray());
+    }
+
+    @Override
+    void write(Accumulator from, ByteSink out) {
+      Value.write(out, from.cells[cell + 1], byType);
+      if (from.cells[cell + 1] == null) return;
+      out.putInt(values(from).size());
+      for (Object value : values(from)) Value.write(out, value, type);
+    }
+
+    @Override
+    void read(Accumulator to, ByteBuffer in) {
+      to.cells[cell + 1] = Value.read(in, byType);
+      if (to.cells[cell + 1] == null) return;
+      int count = in.getInt();
+      ArrayList<Object> values = new ArrayList<>(count);
+      for (int i = 0; i < count; i++) values.add(Value.read(in, type));
+      to.cells[cell] = values;
     }
   }
 
@@ -400,101 +472,6 @@ final class Functions {
   }
 
   /** The first `most` values by event time and value. */
-  /** The values of all rows whose `by` is least or greatest, the least values first. */
-  private static final class Tied extends Aggregate {
-    private final int input;
-    private final int by;
-    private final DataType type;
-    private final DataType byType;
-    private final boolean greatest;
-    private final int most;
-    private transient Ordering<Object> order;
-    private transient Ordering<Object> byOrder;
-
-    Tied(int input, int by, DataType type, DataType byType, boolean greatest, int most) {
-      this.input = input;
-      this.by = by;
-      this.type = type;
-      this.byType = byType;
-      this.greatest = greatest;
-      this.most = most;
-    }
-
-    @Override
-    int cells() {
-      return 2;
-    }
-
-    @SuppressWarnings("unchecked")
-    private ArrayList<Object> values(Accumulator of) {
-      return (ArrayList<Object>) of.cells[cell];
-    }
-
-    @Override
-    void add(Accumulator to, InternalRow row, long at) {
-      if (row.isNullAt(by)) return;
-      Object key = Value.of(row, by, byType);
-      int compared = compared(to, key);
-      if (compared <= 0) take(to, Value.of(row, input, type), key, compared);
-    }
-
-    /** Less than 0 when the key is ahead of what is known. */
-    private int compared(Accumulator to, Object key) {
-      if (order == null) {
-        order = ordering(type);
-        byOrder = ordering(byType);
-      }
-      Object known = to.cells[cell + 1];
-      return known == null ? -1 : greatest ? byOrder.compare(known, key) : byOrder.compare(key, known);
-    }
-
-    private void take(Accumulator to, Object value, Object key, int compared) {
-      if (compared < 0) {
-        to.cells[cell] = new ArrayList<>(2);
-        to.cells[cell + 1] = key;
-      }
-      ArrayList<Object> values = values(to);
-      int place = values.size();
-      while (place > 0 && isBefore(value, values.get(place - 1), order)) place--;
-      if (place < most) values.add(place, value);
-      if (values.size() > most) values.remove(most);
-    }
-
-    @Override
-    void merge(Accumulator to, Accumulator from) {
-      Object key = from.cells[cell + 1];
-      int compared = key == null ? 1 : compared(to, key);
-      if (compared > 0) return;
-      for (Object value : values(from)) {
-        take(to, value, key, compared);
-        compared = 0;
-      }
-    }
-
-    @Override
-    Object result(Accumulator of) {
-      return of.cells[cell + 1] == null ? null : new GenericArrayData(values(of).toArray());
-    }
-
-    @Override
-    void write(Accumulator from, ByteSink out) {
-      Value.write(out, from.cells[cell + 1], byType);
-      if (from.cells[cell + 1] == null) return;
-      out.putInt(values(from).size());
-      for (Object value : values(from)) Value.write(out, value, type);
-    }
-
-    @Override
-    void read(Accumulator to, ByteBuffer in) {
-      to.cells[cell + 1] = Value.read(in, byType);
-      if (to.cells[cell + 1] == null) return;
-      int count = in.getInt();
-      ArrayList<Object> values = new ArrayList<>(count);
-      for (int i = 0; i < count; i++) values.add(Value.read(in, type));
-      to.cells[cell] = values;
-    }
-  }
-
   private static final class Collect extends Aggregate {
     private final int input;
     private final DataType type;
