@@ -31,7 +31,8 @@ MAY_IMPORT = {
     "app": DEFINITIONS,
     "engine": ENGINE,
     "serve": ENGINE | {"engine"},
-    "cli": ENGINE | {"engine", "serve", "testing"},
+    "doctor": ENGINE | {"engine"},
+    "cli": ENGINE | {"engine", "serve", "testing", "doctor"},
     "__init__": ENGINE | {"engine", "serve"},
     "testing": ENGINE | {"engine", "serve"},
 }

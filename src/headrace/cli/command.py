@@ -15,7 +15,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headrace.cli import certify, dead, declaration, follow, lateness, parts, run, serve, state, status, terminal, topic
+from headrace.cli import (
+    certify,
+    dead,
+    declaration,
+    doctor,
+    follow,
+    lateness,
+    parts,
+    run,
+    serve,
+    state,
+    status,
+    terminal,
+    topic,
+)
 from headrace.errors import HeadraceError
 
 DEBUG_VARIABLE = "HEADRACE_DEBUG"
@@ -73,6 +87,7 @@ app.command(epilog="Examples:\n\n`headrace follow app.py`\n\n`headrace follow ap
 app.command(epilog="Example: `headrace status --watch`")(status.status)
 app.command(epilog="Example: `headrace state alerts`")(state.state)
 app.command(epilog="Example: `headrace lateness app.py transactions`")(lateness.lateness)
+app.command(epilog="Example: `headrace doctor app.py --repair`")(doctor.doctor)
 app.command(epilog="Example: `headrace certify app.py --kills 20 --seed 7`")(certify.certify)
 app.command(epilog="Example: `headrace serve app.py --port 8600`")(serve.serve)
 app.add_typer(topic.commands, name="topic")

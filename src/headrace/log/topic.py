@@ -287,6 +287,20 @@ def _offsets(
             admin.list_topics(topic, timeout=TIMEOUT_S)
 
 
+def group_offsets(connection: Connection, prefix: str) -> dict[str, dict[tuple[str, int], int]]:
+    """The offsets of every group whose name begins like this, by group, and by topic and partition."""
+    admin = connection.admin()
+    with connection.translated("listing the consumer groups"):
+        groups = [group.group_id for group in admin.list_consumer_groups(request_timeout=TIMEOUT_S).result().valid]
+        found: dict[str, dict[tuple[str, int], int]] = {}
+        for group in groups:
+            if group.startswith(prefix):
+                asked = [ConsumerGroupTopicPartitions(group)]
+                answer = admin.list_consumer_group_offsets(asked, request_timeout=TIMEOUT_S)[group].result()
+                found[group] = {(one.topic, one.partition): one.offset for one in answer.topic_partitions}
+        return found
+
+
 def _lag(connection: Connection, admin: AdminClient, topic: str, following: Mapping[int, int]) -> dict[str, int]:
     with connection.translated("listing the consumer groups"):
         kinds = {ConsumerGroupType.CONSUMER, ConsumerGroupType.CLASSIC}

@@ -1,0 +1,154 @@
+"""Checkpoints whose files are cut off, and batches that were left in the middle.
+
+Spark writes a file of `offsets` before a batch and one of `commits` after it, each whole or not at all; a full disk or
+a copy that was interrupted can still leave one cut off, and Spark then refuses to start, or begins again from nothing.
+
+**What can be mended.** A cut-off record of a commit only says that the batch ended: without it the batch is run again,
+and in exact mode not written again. A cut-off plan of a batch can be taken away as long as nothing of that batch is in
+the log, which the groups of the query's sink tell: the batch is planned anew. Otherwise the batch would be planned with
+other records and its written part taken for done, so that records would be lost; then only a new checkpoint helps.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from headrace import names
+from headrace.doctor.finding import Finding, Repair, Weight
+from headrace.engine import checkpoint
+from headrace.errors import RunError
+from headrace.graph.plan import Query
+from headrace.log import topic as topics
+from headrace.log.connection import Connection
+
+_LOGS = ("offsets", "commits")
+
+
+def examine(place: Path, app: str, query: Query, connection: Connection | None) -> Iterator[Finding]:
+    """What is wrong with the checkpoint of a query; without a connection the log is not asked."""
+    if not place.is_dir():
+        return
+    yield from _identity(place, query)
+    for log in _LOGS:
+        for file in _numbered(place / log):
+            if (why := unreadable(file)) is not None:
+                evidence = f"{file.relative_to(place.parent)}: {why}"
+                yield (
+                    _old(query, evidence)
+                    if file != _numbered(file.parent)[-1]
+                    else _cut_off(file, evidence, query, lambda batch: _written(connection, app, query, batch))
+                )
+
+
+def unreadable(file: Path) -> str | None:
+    """Why a file of Spark's logs cannot be read; None when it can."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        return str(error)
+    if not lines:
+        return "it is empty"
+    if not (lines[0].startswith("v") and lines[0][1:].isdigit()):
+        return f"it begins with `{lines[0][:20]}` and not with a version"
+    if len(lines) == 1:
+        return "it ends after the version"
+    for line in lines[1:]:
+        if line == "-":
+            continue  # a source that had nothing
+        try:
+            json.loads(line)
+        except ValueError:
+            return f"a line is cut off: `{line[-40:]}`"
+    return None
+
+
+def _identity(place: Path, query: Query) -> Iterator[Finding]:
+    file = place / "metadata"
+    if not file.exists():
+        return
+    try:
+        known = isinstance(json.loads(file.read_text(encoding="utf-8"))["id"], str)
+    except (OSError, ValueError, KeyError, TypeError):
+        known = False
+    if not known:
+        yield Finding(
+            Weight.BROKEN,
+            query.name,
+            "the identity of the checkpoint cannot be read",
+            f"{file} holds no id",
+            "restore the file from a backup: without it Spark takes the checkpoint for another one, and what exact mode"
+            " has written of an unfinished batch is not recognised. Or delete the checkpoint to compute it all again",
+        )
+
+
+def _old(query: Query, evidence: str) -> Finding:
+    remedy = "nothing: only the last file counts, and Spark deletes this one in time"
+    return Finding(Weight.NOTE, query.name, "an old file of the checkpoint is cut off", evidence, remedy)
+
+
+def _cut_off(file: Path, evidence: str, query: Query, written_by: Callable[[int], list[str] | None]) -> Finding:
+    place, log, number = file.parent.parent, file.parent.name, int(file.name)
+    repair = Repair(f"take {log}/{number} away, after a backup", partial(_take_away, place, file))
+    if log == "commits":
+        remedy = "take it away: the batch is run again, and in exact mode not written again"
+        return Finding(Weight.BROKEN, query.name, f"the record of batch {number} is cut off", evidence, remedy, repair)
+    disease, again = (
+        f"the plan of batch {number} is cut off",
+        f"delete the checkpoint {place} to compute everything again",
+    )
+    if (place / "commits" / file.name).exists():
+        remedy = f"{again}: the batch has ended, and how far it had read stood only there"
+        return Finding(Weight.BROKEN, query.name, disease, evidence, remedy)
+    written = written_by(number)
+    if written is None:
+        remedy = "start Kafka and ask again: whether the plan can be taken away depends on what is in the log"
+        return Finding(Weight.BROKEN, query.name, disease, evidence, remedy)
+    if written:
+        remedy = (
+            f"{again}: the tasks {', '.join(written)} have written their part of this batch, and planned anew it would"
+            " hold other records"
+        )
+        return Finding(Weight.BROKEN, query.name, disease, evidence, remedy)
+    remedy = "take it away: nothing of the batch is in the log, and it is planned anew"
+    return Finding(Weight.BROKEN, query.name, disease, evidence, remedy, repair)
+
+
+def _written(connection: Connection | None, app: str, query: Query, batch: int) -> list[str] | None:
+    """The tasks that have written this batch; None when the log cannot be asked."""
+    if connection is None:
+        return None
+    prefix = names.sink(app, query.name) + "."
+    found = topics.group_offsets(connection, prefix)
+    return sorted(group.removeprefix(prefix) for group, offsets in found.items() if batch + 1 in offsets.values())
+
+
+def _take_away(place: Path, file: Path) -> str:
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    backup = place.parent / f"{place.name}.backup-{moment}"
+    backup.mkdir()
+    for name in (*_LOGS, "metadata", "headrace.json"):
+        kept = place / name
+        if kept.is_dir():
+            shutil.copytree(kept, backup / name)
+        elif kept.exists():
+            shutil.copy2(kept, backup / name)
+    file.unlink()
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    return str(backup)
+
+
+def _numbered(directory: Path) -> list[Path]:
+    return sorted((file for file in directory.glob("[0-9]*") if file.name.isdigit()), key=lambda file: int(file.name))
+
+
+def left_in_the_middle(place: Path, query: Query, retention_s: float) -> Iterator[Finding]:
+    """A batch that the log may have forgotten."""
+    try:
+        checkpoint.check_remembered(str(place), query.name, retention_s, query.node.where)
+    except RunError as error:
+        yield Finding(Weight.BROKEN, query.name, error.what, str(error.found), error.fix)
