@@ -10,7 +10,7 @@
 
 BIN := .venv/bin
 PIP := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check --no-input install
-CODE := $(wildcard src tests examples bench)
+CODE := $(wildcard src tests examples bench docs/pictures)
 BENCHES = $(basename $(notdir $(shell grep -l __main__ bench/*.py)))
 TARGETS := help demo test test-deep lint bench setup lock clean
 

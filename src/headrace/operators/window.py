@@ -27,8 +27,9 @@ for `lateness` longer than that of the input.
 on every change as well.
 
 **Late.** A row all of whose windows ended `lateness` or more before the watermark goes to `<name>.late`, or with
-`late="drop"` is counted and dropped. One that is in time for some of its windows counts in those only. A row without an
-event time goes to `<name>.late` too, and is not in the batch answer.
+`late="drop"` is counted and dropped. One that is in time for some of its windows counts in those only. A row that would
+prolong a session which ended `lateness` or more before the watermark is late too: what was given of that session stays,
+and no other begins inside it. A row without an event time goes to `<name>.late`, and is not in the batch answer.
 
 **Convergence.** When all rows that are not late have come, the rows put there and not taken back are the batch answer.
 """

@@ -84,6 +84,11 @@ final class Sessions extends ShardProcessor<ArrayList<Session>> {
     return last + gap + 1;
   }
 
+  /** When no row that is in time can belong to the session any more: until then it tells those that are late. */
+  private long forgotten(Session session) {
+    return over(session.last) + operator.lateness + gap;
+  }
+
   private boolean given(Session session) {
     return operator.early || over(session.last) <= store.marks[PASSED];
   }
@@ -91,8 +96,16 @@ final class Sessions extends ShardProcessor<ArrayList<Session>> {
   @Override
   void take(Key key, long at, UnsafeRow row) {
     ArrayList<Session> sessions = store.get(ALL, key);
-    if (over(at) + operator.lateness <= Math.max(horizon, store.marks[PASSED])
-        && (sessions == null || sessions.stream().noneMatch(session -> session.meets(at, at, gap)))) {
+    long limit = Math.max(horizon, store.marks[PASSED]);
+    boolean late = over(at) + operator.lateness <= limit;
+    if (sessions != null) {
+      for (Session session : sessions) {
+        if (!session.meets(at, at, gap)) continue;
+        late = over(session.last) + operator.lateness <= limit;
+        if (late) break;
+      }
+    }
+    if (late) {
       late(at);
       return;
     }
@@ -148,7 +161,7 @@ final class Sessions extends ShardProcessor<ArrayList<Session>> {
     long next = Long.MAX_VALUE, passed = store.marks[PASSED];
     for (Session session : sessions) {
       long over = over(session.last);
-      next = Math.min(next, operator.early || over <= passed ? over + operator.lateness : over);
+      next = Math.min(next, operator.early || over <= passed ? forgotten(session) : over);
     }
     return next;
   }
@@ -167,7 +180,7 @@ final class Sessions extends ShardProcessor<ArrayList<Session>> {
         Session session = sessions.get(i);
         long over = over(session.last);
         if (!operator.early && over <= clock && over > passed) emit(values(key, session));
-        if (over + operator.lateness <= clock) {
+        if (forgotten(session) <= clock) {
           sessions.remove(i);
           changed = true;
         } else {

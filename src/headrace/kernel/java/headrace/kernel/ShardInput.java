@@ -251,7 +251,8 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
 
     @Override
     boolean isLate(long at) {
-      return at + gap + 1 + operator.lateness <= watermark.micros();
+      // What is older may belong to a session that is over.
+      return at + operator.lateness < watermark.micros();
     }
 
     @Override
