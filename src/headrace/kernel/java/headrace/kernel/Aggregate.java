@@ -28,6 +28,16 @@ abstract class Aggregate implements Serializable {
   /** Takes a row in whose event time is `at`, in microseconds. */
   abstract void add(Accumulator to, InternalRow row, long at);
 
+  /** Whether a row that was taken in can be taken out again, exactly. */
+  boolean takesOut() {
+    return false;
+  }
+
+  /** Takes a row out that was taken in. */
+  void remove(Accumulator from, InternalRow row) {
+    throw new UnsupportedOperationException();
+  }
+
   /** Takes in what another accumulator has gathered, which stays as it is. */
   abstract void merge(Accumulator to, Accumulator from);
 

@@ -43,6 +43,16 @@ final class Aggregates implements Serializable {
     for (Aggregate one : all) one.add(to, row, at);
   }
 
+  /** Whether rows can be taken out again. */
+  boolean takesOut() {
+    for (Aggregate one : all) if (!one.takesOut()) return false;
+    return true;
+  }
+
+  void remove(Accumulator from, InternalRow row) {
+    for (Aggregate one : all) one.remove(from, row);
+  }
+
   void merge(Accumulator to, Accumulator from) {
     for (Aggregate one : all) one.merge(to, from);
   }

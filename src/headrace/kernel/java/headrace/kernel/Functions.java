@@ -85,6 +85,16 @@ final class Functions {
     }
 
     @Override
+    boolean takesOut() {
+      return true;
+    }
+
+    @Override
+    void remove(Accumulator from, InternalRow row) {
+      if (input < 0 || !row.isNullAt(input)) from.lanes[lane]--;
+    }
+
+    @Override
     void merge(Accumulator to, Accumulator from) {
       to.lanes[lane] += from.lanes[lane];
     }
@@ -119,6 +129,19 @@ final class Functions {
     @Override
     void add(Accumulator to, InternalRow row, long at) {
       if (!row.isNullAt(input)) plus(to, Value.asLong(row, input, type), 1);
+    }
+
+    @Override
+    boolean takesOut() {
+      return true;
+    }
+
+    @Override
+    void remove(Accumulator from, InternalRow row) {
+      if (!row.isNullAt(input)) {
+        from.lanes[lane] -= Value.asLong(row, input, type);
+        from.lanes[lane + 1]--;
+      }
     }
 
     private void plus(Accumulator to, long value, long count) {

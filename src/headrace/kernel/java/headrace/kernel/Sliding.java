@@ -14,12 +14,14 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
  * Every row with aggregates over those of its key in the time before it; operators/sliding.py says what they mean.
  *
  * <p>State: the rows themselves, by slices of time and key, each slice with its own aggregates, so that a row's are put
- * together of the slices inside and the rows at the edges. A slice is dropped when no row that may still come looks back to it.
+ * together of the slices inside and the rows at the edges. Where many rows of a key are answered at once, and rows can be
+ * taken out of the aggregates again, one sum goes along with them instead. A slice is dropped when no row that may still come looks back to it.
  */
 final class Sliding extends ShardProcessor<Sliding.Slice> {
   private static final long serialVersionUID = 1L;
   private static final int PASSED = OWN_MARKS;
   private static final int SLICES = 8;
+  private static final int MANY = 4;
 
   private final long within;
   private final long size;
@@ -121,7 +123,8 @@ final class Sliding extends ShardProcessor<Sliding.Slice> {
       late(at);
       return;
     }
-    IdentityHashMap<Event, Object[]> changing = touched.computeIfAbsent(key, k -> new IdentityHashMap<>());
+    IdentityHashMap<Event, Object[]> changing =
+        operator.changes || operator.early ? touched.computeIfAbsent(key, k -> new IdentityHashMap<>()) : null;
     if (operator.changes) {
       each(key, at, at + within - 1, event -> {
         if (event.given && !changing.containsKey(event)) changing.put(event, values(key, event));
@@ -178,6 +181,10 @@ final class Sliding extends ShardProcessor<Sliding.Slice> {
         }
       }
     }
+    return values(event, sum);
+  }
+
+  private Object[] values(Event event, Accumulator sum) {
     Object[] values = new Object[operator.output.size()];
     UnsafeRow row = read(event);
     int at = 0;
@@ -215,6 +222,24 @@ final class Sliding extends ShardProcessor<Sliding.Slice> {
     store.put(slice(event.at), key, store.get(slice(event.at), key));
   }
 
+  /** Gives events of a key, which are in order, with one sum that takes rows in and out as time goes on. */
+  private void giveAlong(Key key, ArrayList<Event> due) {
+    ArrayList<Event> near = new ArrayList<>();
+    each(key, due.get(0).at - within + 1, due.get(due.size() - 1).at, near::add);
+    Accumulator sum = operator.aggregates.empty();
+    int in = 0, out = 0;
+    for (Event event : due) {
+      long from = event.at - within + 1;
+      for (; out < in && near.get(out).at < from; out++) operator.aggregates.remove(sum, read(near.get(out)));
+      for (; in < near.size() && near.get(in).at <= event.at; in++) {
+        Event next = near.get(in);
+        if (next.at >= from) operator.aggregates.add(sum, read(next), next.at);
+        else out = in + 1;
+      }
+      give(key, event, values(event, sum));
+    }
+  }
+
   @Override
   void pass() {
     long clock = clock();
@@ -226,10 +251,14 @@ final class Sliding extends ShardProcessor<Sliding.Slice> {
       from = Math.min(from, alarm.at - 1);
       keys.add(alarm.key);
     }
+    ArrayList<Event> due = new ArrayList<>();
     for (Key key : keys) {
+      due.clear();
       each(key, from, clock - 1, event -> {
-        if (!event.given) give(key, event, values(key, event));
+        if (!event.given) due.add(event);
       });
+      if (due.size() >= MANY && operator.aggregates.takesOut()) giveAlong(key, due);
+      else for (Event event : due) give(key, event, values(key, event));
     }
     store.marks[PASSED] = clock;
     for (long slice : store.groups()) {
