@@ -25,7 +25,7 @@ from headrace.log.connection import Connection
 from headrace.operators.event_time import EventTime, mark, marked
 
 NO_BOUND = -1
-MOST_RECORDS_A_BATCH = 500_000
+MOST_RECORDS_A_BATCH = 1_000_000
 _LARGE_FETCHES = {"kafka.max.poll.records": "5000", "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024)}
 
 

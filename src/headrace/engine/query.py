@@ -31,6 +31,8 @@ _TRANSACTION = {
     "kafka.linger.ms": "5",
     "kafka.batch.size": str(128 * 1024),
     "kafka.compression.type": "lz4",
+    # A transaction that begins while the broker still ends the one before is told to come again.
+    "kafka.retry.backoff.ms": "10",
     "kafka.transaction.timeout.ms": str(15 * 60_000),
 }
 
