@@ -45,7 +45,7 @@ def leaders(plays):
     return hr.top(totals, 2, by="points", within="game")
 
 
-@app.stream
+@app.stream(partitions=1)
 def overall(plays):
     return hr.top(plays.select("id", "points"), 5, by="points")
 
@@ -166,7 +166,7 @@ def failing(
             driver.advance()
             driver.crash(seed=seed)
             driver.advance()
-            compare(driver, rows, standing)
+            compare(driver, rows, folded)
     return sorted(failed)
 
 
