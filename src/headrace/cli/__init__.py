@@ -11,7 +11,8 @@ status       status, and the health of a query in one word
 state        state: what the operators of the queries remember
 lateness     lateness: how late events come, and which delay covers how many
 certify      certify: kill an app again and again, and hold its outputs against the batch answer
-serve        serve: the views of an app over HTTP
+console      console: an app in the browser, wherever its queries run
+serve        serve: the views of an app over HTTP, and its console
 doctor       doctor: what ails an app, with the evidence and the remedy, and repairs after asking
 record       a record of the log as text and as JSON
 topic        topic ls|describe|tail|produce

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from headrace.cli import (
     certify,
+    console,
     dead,
     declaration,
     doctor,
@@ -89,6 +90,7 @@ app.command(epilog="Example: `headrace state alerts`")(state.state)
 app.command(epilog="Example: `headrace lateness app.py transactions`")(lateness.lateness)
 app.command(epilog="Example: `headrace doctor app.py --repair`")(doctor.doctor)
 app.command(epilog="Example: `headrace certify app.py --kills 20 --seed 7`")(certify.certify)
+app.command(epilog="Example: `headrace console app.py`")(console.console)
 app.command(epilog="Example: `headrace serve app.py --port 8600`")(serve.serve)
 app.add_typer(topic.commands, name="topic")
 app.add_typer(dead.commands, name="dead")

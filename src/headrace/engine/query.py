@@ -24,6 +24,7 @@ from headrace.kernel import bridge
 MOST_FAILURES = 3
 LONGEST_PAUSE_S = 30.0
 SETTLED_S = 10.0
+LONGEST_TRACE = 6_000
 LARGEST_RECORD = 16 * 1024 * 1024
 _TRANSACTION = {
     "kafka.acks": "all",
@@ -56,6 +57,7 @@ class Running:
     retry_at: float = 0.0
     error: RunError | None = None
     waiting: str | None = None
+    trace: str | None = None
     began: float = 0.0
     reached: int = -1
 
@@ -77,7 +79,7 @@ class Running:
         if last is not None and last.batchId > self.reached:
             self.reached, self.failures = last.batchId, 0
         if time.monotonic() - self.began > SETTLED_S:
-            self.waiting = None
+            self.waiting = self.trace = None
         failure = None if self.spark.isActive else self.spark.exception()
         if failure is not None:
             self.spark = None
@@ -91,6 +93,7 @@ class Running:
 
     def _failed(self, text: str) -> None:
         self.failures += 1
+        self.trace = text[:LONGEST_TRACE]
         self.retry_at = time.monotonic() + min(LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
         away = _LOG_AWAY.search(text) is not None
         self.waiting = f"the log is unreachable: {cause(text)}" if away else f"started again after: {cause(text)}"

@@ -295,7 +295,9 @@ class Run:
             state_rows=sum(o.numRowsTotal for o in state_operators) if state_operators else None,
             state_bytes=sum(o.memoryUsedBytes for o in state_operators) if state_operators else None,
             operators=_operators(gauges) or (before.operators if before else {}),
+            phases={name: int(ms) for name, ms in (last.durationMs or {}).items()} if last else {},
             error=error,
+            trace=running.trace,
         )
         self._last[name] = event
         progress.write(self.settings, event)
