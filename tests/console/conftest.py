@@ -104,7 +104,8 @@ def running(file: Path, bootstrap: str, *options: str, command: str = "console",
     """A console as a process of its own."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("HEADRACE_") or k == "HEADRACE_CACHE"}
     process = subprocess.Popen(
-        [*COMMAND, command, str(file), "--port", "0", "--bootstrap", bootstrap, *options],
+        [*COMMAND, command, file.name, "--port", "0", "--bootstrap", bootstrap, *options],
+        cwd=file.parent,
         env=inherited | environment,
         stdout=subprocess.PIPE,
         text=True,

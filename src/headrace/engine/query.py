@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.engine.mode import Mode
+from headrace.engine.orders import Wanted
 from headrace.errors import RunError
 from headrace.graph.plan import Query
 from headrace.kernel import bridge
@@ -60,6 +61,7 @@ class Running:
     trace: str | None = None
     began: float = 0.0
     reached: int = -1
+    held: bool = False
 
     def begin(self) -> None:
         """Start it; a plan that Spark refuses is the user's to change, so it is raised at once."""
@@ -69,8 +71,19 @@ class Running:
         except PySparkException as error:
             raise _refused(self.query, str(error)) from error
 
+    def obey(self, wanted: Wanted) -> None:
+        """Stop it, or let it run again, as somebody has asked for."""
+        if wanted == "stopped" and not self.held and self.error is None:
+            self.held = True
+            self.stop()
+            self.spark = None
+        elif wanted == "running" and self.held:
+            self.held, self.failures, self.retry_at, self.waiting = False, 0, 0.0, None
+
     def supervise(self) -> None:
         """Look after it; called often."""
+        if self.held:
+            return
         if self.spark is None:
             if self.error is None and time.monotonic() >= self.retry_at:
                 self._again()

@@ -31,7 +31,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import headrace.errors
 from headrace import duration
 from headrace.app import App
-from headrace.engine import checkpoint, offsets, progress, topics, views
+from headrace.engine import checkpoint, offsets, orders, progress, topics, views
 from headrace.engine.frames import Frames
 from headrace.engine.mode import Mode
 from headrace.engine.progress import Progress, State
@@ -235,6 +235,7 @@ class Run:
         with offsets.Groups(self.connection, self.app) as groups:
             while not self._stop.wait(WATCH_S):
                 for running in self._running:
+                    running.obey(orders.wanted(self.settings, self.app, running.query.name, self._started_at))
                     running.supervise()
                 if time.monotonic() - written < PROGRESS_S:
                     continue
@@ -243,7 +244,7 @@ class Run:
                 for running in self._running:
                     mine = [g for g in gauges if g.query == running.query.name]
                     lag = self._account(admin, groups, running, mine)
-                    self._write(running, "failed" if running.error else "running", mine, lag)
+                    self._write(running, _state(running), mine, lag)
 
     def _account(
         self, admin: offsets.AdminClient, groups: offsets.Groups, running: Running, gauges: list[bridge.Gauge]
@@ -307,6 +308,12 @@ class Run:
         then, before = self._rates.get(name, (now, rows))
         self._rates[name] = (now, rows)
         return round(max(0.0, (rows - before) / (now - then)), 1) if now > then else 0.0
+
+
+def _state(running: Running) -> State:
+    if running.error is not None:
+        return "failed"
+    return "stopped" if running.held else "running"
 
 
 def _operators(gauges: Sequence[bridge.Gauge]) -> dict[str, dict[str, int]]:

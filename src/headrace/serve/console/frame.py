@@ -26,7 +26,7 @@ _MARK = (
 _THEME = f"""() => {{
   const dark = !document.body.classList.contains('body--dark');
   document.cookie = '{THEME_COOKIE}=' + (dark ? 'dark' : 'light') + ';path={CONSOLE};max-age=31536000;samesite=strict';
-  Quasar.Dark.set(dark);
+  document.body.classList.toggle('body--dark', dark); document.body.classList.toggle('body--light', !dark);
 }}"""
 _PAGES = (
     ("Overview", "/", "space_dashboard"),

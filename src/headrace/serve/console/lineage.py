@@ -20,7 +20,7 @@ TALLEST = 640
 _ZOOMS = (0.4, 0.55, 0.7, 0.85, 1.0, 1.2)
 _FIT = """
 const canvas = getHtmlElement(%d), host = canvas.parentElement;
-const zoom = Math.min(1, host.clientWidth / %f);
+const zoom = Math.max(.5, Math.min(1, host.clientWidth / %f));
 canvas.dataset.zoom = zoom; canvas.style.zoom = zoom;
 """
 _ZOOM = """
@@ -77,6 +77,8 @@ def show(scene: Scene, buttons: ui.element | None = None, tallest: int | None = 
                     label=label,
                 )
             button("Fit", lambda: ui.run_javascript(_FIT % (canvas.id, drawn.width)), label="Fit to the width")
+
+    ui.timer(0.2, lambda: ui.run_javascript(_FIT % (canvas.id, drawn.width)), once=True)
 
     def refresh() -> None:
         standings = {one.name: one for one in scene.watch.standings()}

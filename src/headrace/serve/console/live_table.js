@@ -18,7 +18,7 @@ export default {
                   :aria-sort="sorted === i ? (down ? 'descending' : 'ascending') : null" :title="c.title || c.name"
                   @click="sort(i)">{{ c.name }}{{ sorted === i ? (down ? ' ↓' : ' ↑') : '' }}</button>
         </div>
-        <div :style="{height: lines.length * LINE + 'px', position: 'relative'}">
+        <div :style="{height: lines.length * LINE + 'px', position: 'relative', minWidth: wide}">
           <div v-for="(row, i) in seen" :key="row.id" class="hr-live-line" role="row"
                :style="[grid, {top: (first + i) * LINE + 'px'}]">
             <div v-for="(c, j) in columns" :key="c.name + (row.turn[j] || 0)" role="cell" class="hr-live-cell"
@@ -34,7 +34,9 @@ export default {
              waiting: 0, total: 0, LINE };
   },
   computed: {
-    grid() { return { gridTemplateColumns: this.columns.map((c) => c.width || 'minmax(120px, 1fr)').join(' ') }; },
+    grid() { return { gridTemplateColumns: this.columns.map((c) => c.width || 'minmax(130px, 1fr)').join(' '),
+               minWidth: this.wide }; },
+    wide() { return this.columns.reduce((sum, c) => sum + (parseInt(c.width) || 130), 0) + 'px'; },
     told() {
       const found = this.wanted ? `${this.lines.length.toLocaleString('en')} of ` : '';
       const held = this.held ? `paused, ${this.waiting.toLocaleString('en')} waiting · ` : '';

@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from headrace.serve.console import lineage, overview
+from headrace.serve.console import letters, lineage, node, overview, queries
 from headrace.serve.console.door import Door, Keys
 from headrace.serve.console.scene import Scene
 from headrace.serve.guard import CONSOLE
@@ -85,5 +85,21 @@ def _register(scene: Scene) -> None:
     def _lineage(request: Request) -> None:
         lineage.page(scene, request)
 
+    def _node(request: Request, name: str) -> None:
+        node.page(scene, request, name)
+
+    def _letters(request: Request) -> None:
+        letters.page(scene, request)
+
+    def _queries(request: Request) -> None:
+        queries.page(scene, request)
+
+    def _query(request: Request, name: str) -> None:
+        queries.one(scene, request, name)
+
     add("/", _overview)
+    add("/letters", _letters)
+    add("/queries", _queries)
+    add("/queries/{name}", _query)
+    add("/node/{name}", _node)
     add("/lineage", _lineage)

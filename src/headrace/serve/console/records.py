@@ -9,7 +9,7 @@ from typing import Any
 
 from nicegui import ui
 
-from headrace.graph.node import Node
+from headrace.graph.node import Node, Source
 from headrace.log.consumer import Record
 from headrace.serve.console.live_table import Column, LiveTable
 from headrace.serve.console.scene import Scene
@@ -17,15 +17,17 @@ from headrace.serve.console.secret import masked
 
 SHOWN = 200
 MOST_COLUMNS = 40
-_PLACE = (Column("time", dim=True, width="112px"), Column("place", dim=True, width="96px", title="partition@offset"))
+_PLACE = (Column("time", dim=True, width="124px"), Column("place", dim=True, width="96px", title="partition@offset"))
 _RAW = "(not JSON)"
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
 def records_table(scene: Scene, node: Node, *, height: int = 420) -> None:
     """The newest records of a node's topic, as they come."""
-    declared = getattr(node, "schema", None)
-    names: list[str] = list(declared.names) if declared else []
-    table = LiveTable(_columns(names, ()), noun="records", most=SHOWN, keyed=False, height=height)
+    declared = node.schema.fields if isinstance(node, Source) and node.schema else ()
+    names = [field.name for field in declared]
+    numbers = {field.name for field in declared if field.type.partition("(")[0] in _NUMBERS}
+    table = LiveTable(_columns(names, numbers, ()), noun="records", most=SHOWN, keyed=False, height=height)
     client = ui.context.client
 
     async def follow() -> None:
@@ -36,7 +38,7 @@ def records_table(scene: Scene, node: Node, *, height: int = 420) -> None:
             fresh = [name for _, fields in parsed for name in fields if name not in names]
             if fresh and len(names) < MOST_COLUMNS:
                 names.extend(list(dict.fromkeys(fresh))[: MOST_COLUMNS - len(names)])
-                table.set_columns(_columns(names, [fields for _, fields in parsed]))
+                table.set_columns(_columns(names, numbers, [fields for _, fields in parsed]))
                 parsed = [(record, _fields(record.value)) for record in (*tail.kept, *records)][-SHOWN:]
             secret = scene.secrets(node.name)
             table.put(
@@ -55,8 +57,10 @@ def records_table(scene: Scene, node: Node, *, height: int = 420) -> None:
     ui.timer(0, follow, once=True)
 
 
-def _columns(names: Sequence[str], seen: Sequence[dict[str, Any]]) -> list[Column]:
+def _columns(names: Sequence[str], numbers: set[str], seen: Sequence[dict[str, Any]]) -> list[Column]:
     def is_number(name: str) -> bool:
+        if name in numbers:
+            return True
         found = [row[name] for row in seen if row.get(name) is not None]
         return bool(found) and all(isinstance(one, int | float) and not isinstance(one, bool) for one in found)
 
