@@ -19,11 +19,11 @@ import typer
 from headrace.cli import terminal
 from headrace.cli.place import AppFile, Bootstrap, load_app, settings_at
 from headrace.errors import ServeError
-from headrace.graph.graph import Graph
 from headrace.log.connection import Connection
 from headrace.parts.embedded import Parts
 from headrace.serve import server, token
 from headrace.serve.beside import HOST, LEASH_VARIABLE, PORT
+from headrace.serve.console.scene import Scene
 from headrace.serve.guard import CONSOLE, Rules
 from headrace.serve.site import Console, Service
 from headrace.settings import Settings
@@ -65,25 +65,22 @@ def console(
         threading.Thread(target=_end_with_standard_input, daemon=True).start()
     with bound, Parts.start(settings, report=terminal.note) as parts:
         connection = Connection(parts.bootstrap, parts.kafka_options)
-        made, link = console_of(graph, settings, connection, bound, rules)
+        scene = Scene.of(graph, settings, connection)
+        made, link = console_of(scene, bound, rules)
         terminal.out(f"the console of {graph.app}: {link}")
-        server.serve(Service(graph.app, connection, None, rules, made), bound)
+        server.serve(Service(graph.app, connection, None, rules, scene, made), bound)
     terminal.note("stopped")
 
 
-def console_of(
-    graph: Graph, settings: Settings, connection: Connection, bound: socket.socket, rules: Rules
-) -> tuple[Console, str]:
+def console_of(scene: Scene, bound: socket.socket, rules: Rules) -> tuple[Console, str]:
     """The console of an app, and the link that opens it once."""
     # Only the commands that show it load what draws it.
     from headrace.serve.console.door import Keys
     from headrace.serve.console.mount import Console as Pages
-    from headrace.serve.console.scene import Scene
 
-    keys = Keys()
-    cookie = f"headrace_{bound.getsockname()[1]}"
-    pages = Pages(Scene.of(graph, settings, connection), keys, rules.token, cookie, settings.proxy_header)
-    key = "" if settings.proxy_header else f"?key={keys.make()}"
+    keys, header = Keys(), scene.settings.proxy_header
+    pages = Pages(scene, keys, rules.token, f"headrace_{bound.getsockname()[1]}", header)
+    key = "" if header else f"?key={keys.make()}"
     return pages, f"{server.address(bound)}{CONSOLE}/{key}"
 
 

@@ -25,6 +25,7 @@ from headrace.log.connection import Connection
 from headrace.parts.embedded import Parts
 from headrace.serve import server, token
 from headrace.serve.beside import HOST, PORT
+from headrace.serve.console.scene import Scene
 from headrace.serve.site import Service
 
 NoConsole = Annotated[bool, typer.Option("--no-console", help="Leave the console out.")]
@@ -51,10 +52,10 @@ def serve(
     with bound, Parts.start(settings, postgres=True, report=terminal.note) as parts:
         connection = Connection(parts.bootstrap, parts.kafka_options)
         terminal.out(f"the views of {graph.app}: {server.address(bound)}/views")
-        console = None
+        scene, console = Scene.of(graph, settings, connection), None
         if not no_console:
-            console, link = console_of(graph, settings, connection, bound, rules)
+            console, link = console_of(scene, bound, rules)
             terminal.out(f"the console of {graph.app}: {link}")
         terminal.note(f'curl -H "Authorization: Bearer {secret}" {server.address(bound)}/views')
-        server.serve(Service(graph.app, connection, parts.postgres_url, rules, console), bound)
+        server.serve(Service(graph.app, connection, parts.postgres_url, rules, scene, console), bound)
     terminal.note("stopped")

@@ -20,6 +20,7 @@ passage       whether a view has passed the position of a write
 openapi       the description of all this for machines
 api           the routes of the views
 site          all that one server has, behind the guard
+metrics       how the app does, for Prometheus
 console       see the streams move, in a browser
 server        the process: sockets, signals, a clean stop
 

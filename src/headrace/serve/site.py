@@ -8,20 +8,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from headrace.errors import HeadraceError, ServeError
 from headrace.log.connection import Connection
 from headrace.serve import problem
 from headrace.serve.api import Api
+from headrace.serve.console.scene import Scene
 from headrace.serve.guard import Guard, Rules
+from headrace.serve.metrics import Metrics
 
 
 class Console(Protocol):
@@ -32,12 +35,14 @@ class Console(Protocol):
 
 @dataclass(frozen=True)
 class Service:
-    """What is served: the views of an app, on a Kafka and a PostgreSQL (if there is one), by rules; and its console."""
+    """What is served: the views of an app, on a Kafka and a PostgreSQL (if there is one), by rules; how it
+    does, where there is a scene; and its console."""
 
     app: str
     connection: Connection
     postgres_url: str | None = field(repr=False)
     rules: Rules
+    scene: Scene | None = None
     console: Console | None = None
 
 
@@ -47,7 +52,11 @@ class Site:
     def __init__(self, service: Service) -> None:
         url = service.postgres_url
         self._api = Api(service.app, service.connection, url) if url is not None else None
-        routes = list(self._api.routes) if self._api else []
+        self._scene = service.scene
+        routes: list[BaseRoute] = list(self._api.routes) if self._api else []
+        if self._scene is not None:
+            metrics = Metrics(self._scene.watch)
+            routes.append(Route("/metrics", lambda request: metrics.answer(), methods=["GET"]))
         server = Starlette(
             routes=routes,
             exception_handlers={HeadraceError: _answer, HTTPException: _no_such_path},
@@ -63,10 +72,12 @@ class Site:
 
     @asynccontextmanager
     async def _open(self, server: Starlette) -> AsyncIterator[None]:
-        if self._api is None:
-            yield
-            return
-        async with self._api.opened():
+        async with AsyncExitStack() as stack:
+            if self._scene is not None:
+                self._scene.start()
+                stack.callback(self._scene.stop)
+            if self._api is not None:
+                await stack.enter_async_context(self._api.opened())
             yield
 
 

@@ -15,7 +15,13 @@ figure        numbers as people read them
 drawing       where the boxes and lines of the lineage stand
 live_table    rows that change while they are looked at
 records       the records of a stream as such a table
-overview, lineage   the pages
+rows          the rows of a view as they are now, shared by all who look
+series        what a chart shows of rows
+chart         charts that go on
+act           something done from a page: asked, written down, told
+audit         who did what
+state         how much a query remembers
+overview, lineage, node, letters, queries, dashboard   the pages
 
 The console reads what processes write (progress files, the catalogue, topics) and never needs to be in the process of
 the engine. What it gathers is bounded, so a page may stay open for days.

@@ -26,7 +26,7 @@ _MARK = (
 _THEME = f"""() => {{
   const dark = !document.body.classList.contains('body--dark');
   document.cookie = '{THEME_COOKIE}=' + (dark ? 'dark' : 'light') + ';path={CONSOLE};max-age=31536000;samesite=strict';
-  document.body.classList.toggle('body--dark', dark); document.body.classList.toggle('body--light', !dark);
+  emit(dark);
 }}"""
 _PAGES = (
     ("Overview", "/", "space_dashboard"),
@@ -44,7 +44,7 @@ def theme(request: Request) -> bool | None:
 @contextmanager
 def frame(scene: Scene, request: Request, title: str, active: str, *, about: str = "") -> Iterator[ui.element]:
     """A page with its heading; gives the place at the right of the heading."""
-    ui.dark_mode(theme(request))
+    dark = ui.dark_mode(theme(request))
     ui.page_title(f"{title} · {scene.graph.app}")
     ui.add_css(_STYLE)
     with box("hr-app"):
@@ -56,7 +56,7 @@ def frame(scene: Scene, request: Request, title: str, active: str, *, about: str
                 box("hr-grow")
                 right = box("hr-row")
                 toggle = box("hr-icon", "button", type="button", aria_label="Light or dark", title="Light or dark")
-                toggle.on("click", js_handler=_THEME)
+                toggle.on("click", lambda event: dark.set_value(bool(event.args)), js_handler=_THEME)
                 with toggle:
                     ui.icon("contrast")
             _banner(scene)

@@ -20,6 +20,7 @@ from headrace.log.connection import Connection
 from headrace.serve.console.levels import Levels
 
 NEWEST = 20
+POINTS = 600
 WINDOW_S = 60.0
 MOST = 2000
 READ_S = 0.4
@@ -44,6 +45,7 @@ class Latency:
         self._read: dict[tuple[str, int], int] = {}
         self._seen: dict[str, deque[tuple[float, float]]] = {topic: deque(maxlen=MOST) for topic in columns}
         self._client: Consumer | None = None
+        self.points: deque[float] = deque(maxlen=POINTS)
 
     def of(self, topic: str) -> tuple[float, float] | None:
         """The median and the 99th percentile, in milliseconds; None where nothing came lately."""
@@ -55,6 +57,10 @@ class Latency:
 
     def look(self) -> None:
         """Read the newest results."""
+        self._read_newest()
+        self.points.append(max((found[0] for topic in self._columns if (found := self.of(topic))), default=0.0))
+
+    def _read_newest(self) -> None:
         places = []
         for topic in self._columns:
             level = self._levels.topics.get(topic)

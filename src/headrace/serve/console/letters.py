@@ -103,6 +103,7 @@ class _Card:
 
     def _show(self, found: Found) -> None:
         words = [f"{figure.count(found.pending)} dead letter{'' if found.pending == 1 else 's'} to put back"]
+        words = [] if found.late and not found.pending else words
         words += [f"the newest {len(found.late)} late rows"] if found.late else []
         self._note.set_text(", ".join(words))  # pyright: ignore[reportAttributeAccessIssue]
         self._buttons.clear()

@@ -6,10 +6,8 @@ package; nothing is fetched from elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from nicegui import app as pages
 from nicegui import ui
@@ -17,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from headrace.serve.console import letters, lineage, node, overview, queries
+from headrace.serve.console import dashboard, letters, lineage, node, overview, queries
 from headrace.serve.console.door import Door, Keys
 from headrace.serve.console.scene import Scene
 from headrace.serve.guard import CONSOLE
@@ -47,18 +45,6 @@ class Console:
 
 def _mount(server: Starlette, scene: Scene) -> None:
     _register(scene)
-    inner = server.router.lifespan_context
-
-    @asynccontextmanager
-    async def watching(app: Any) -> AsyncIterator[Any]:
-        scene.start()
-        try:
-            async with inner(app) as state:
-                yield state
-        finally:
-            scene.stop()
-
-    server.router.lifespan_context = watching
     pages.config.socket_io_js_transports = ["websocket"]
     # A page that has lost its server is loaded anew, so there is no need to keep what it was sent.
     ui.run_with(
@@ -97,7 +83,11 @@ def _register(scene: Scene) -> None:
     def _query(request: Request, name: str) -> None:
         queries.one(scene, request, name)
 
+    def _dashboard(request: Request, name: str) -> None:
+        dashboard.page(scene, request, name)
+
     add("/", _overview)
+    add("/dashboard/{name}", _dashboard)
     add("/letters", _letters)
     add("/queries", _queries)
     add("/queries/{name}", _query)

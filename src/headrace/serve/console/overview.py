@@ -97,7 +97,7 @@ def _kpis(scene: Scene) -> Callable[[Sequence[Standing]], None]:
         latency.show(
             figure.milliseconds(max(p50 for p50, _ in times)) if times else "–",
             f"p99 {figure.milliseconds(max(p99 for _, p99 in times))}" if times else "no result of the last minute",
-            (),
+            tuple(scene.watch.latency.points)[-POINTS:],
         )
         trails = [scene.watch.trail.queries[one.name] for one in standings if one.name in scene.watch.trail.queries]
         points = [tuple(trail.points)[-POINTS:] for trail in trails]

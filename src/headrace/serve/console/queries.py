@@ -26,13 +26,13 @@ from headrace.serve.console.watch import FOLLOW
 
 PHASES = ("addBatch", "queryPlanning", "latestOffset", "getBatch", "walCommit", "commitOffsets", "commitBatch")
 _WORDS = {
-    "addBatch": "compute and write",
+    "addBatch": "compute",
     "queryPlanning": "plan",
-    "latestOffset": "look for new records",
-    "getBatch": "prepare the input",
-    "walCommit": "write the offsets",
-    "commitOffsets": "commit the offsets",
-    "commitBatch": "commit the batch",
+    "latestOffset": "look",
+    "getBatch": "prepare",
+    "walCommit": "log offsets",
+    "commitOffsets": "commit offsets",
+    "commitBatch": "commit",
 }
 _CODE = re.compile(r"\bHR-\d{3}\b")
 _PLACE = re.compile(r"(?m)^\s*at (?P<file>[^\n]+?):(?P<line>\d+)\s*$")
@@ -212,12 +212,13 @@ class _Failure:
                 self._title = text("", tag="h2")
                 self._code = text("", "hr-chip is-bad")
             with box("hr-body"):
-                self._what = text("", "hr-code hr-wrap", "pre")
-                with box("hr-facts", "dl").style("margin-top: 12px"):
-                    text("declared at", tag="dt")
-                    self._at = text("", tag="dd")
-                    text("record", tag="dt")
-                    self._record = text("", tag="dd")
+                self._what = text("", tag="div").style("font-size: 15px; overflow-wrap: anywhere")
+                self._line = text("", "hr-code", "pre").style("margin-top: 12px")
+                with box("hr-facts", "dl").style("margin: 12px 0 6px"):
+                    self._facts = {}
+                    for word in ("declared at", "record", "found", "fix"):
+                        text(word, tag="dt")
+                        self._facts[word] = text("", tag="dd")
                 with box("hr-more", "details") as self._more:
                     text("What Spark says", tag="summary")
                     self._trace = text("", "hr-code", "pre")
@@ -234,9 +235,15 @@ class _Failure:
         self._title.set_text(title(code[0]) if code else "It waits")
         self._code.set_text(code[0] if code else "")
         self._code.set_visibility(code is not None)
-        self._what.set_text(last.error)
-        self._at.set_text(str(found) if found else "–")
-        self._record.set_text(offset[0] if offset else "not told by Spark")
+        said = [line.strip() for line in last.error.splitlines() if line.strip()]
+        self._what.set_text(said[1] if code and len(said) > 1 else said[0])
+        self._line.set_text(f"{found.line} | {found.source}" if found and found.source else "")
+        self._line.set_visibility(bool(found and found.source))
+        self._facts["declared at"].set_text(str(found) if found else "–")
+        self._facts["record"].set_text(offset[0] if offset else "not told by Spark")
+        for word in ("found", "fix"):
+            told = re.search(rf"(?m)^\s*{word}: (.+)$", last.error)
+            self._facts[word].set_text(told[1] if told else "–")
         self._trace.set_text(last.trace or "")
         self._more.set_visibility(last.trace is not None)
 
