@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from headrace import names
 from headrace.app import load
 from headrace.engine import progress, topics
 from headrace.engine.progress import Progress
+from headrace.errors import LogError
 from headrace.graph.plan import plan
 from headrace.log import catalogue, dead
 from headrace.log.catalogue import View
@@ -191,7 +193,8 @@ class Traffic(threading.Thread):
         beat = 0
         while not self._done.wait(0.2):
             beat += 1
-            self._stage.flow(20)
+            with suppress(LogError):  # a log that is away takes nothing
+                self._stage.flow(20)
             if beat % 5 == 0:
                 for query in self._stage.queries:
                     self._stage.progress(query.name, **self.given.get(query.name, {}))

@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 import threading
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -53,11 +54,17 @@ def console(
     port: Port = PORT,
     allow_origin: AllowOrigin = None,
     allow_host: AllowHost = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--directory", "-C", exists=True, help="Where the app runs, if not beside its file.", show_default=False
+        ),
+    ] = None,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Show an app in the browser, wherever its queries run, until it is stopped."""
     graph = load_app(app).graph()
-    settings = settings_at(app, bootstrap=bootstrap)
+    settings = settings_at(directory or app, bootstrap=bootstrap)
     check_host(host, settings)
     bound = server.bind(host, port)
     rules = rules_of(settings, host, allow_host, allow_origin)

@@ -30,8 +30,11 @@ _COMMAND = "from headrace.cli import main; main()"
 class Beside:
     """A console that was started; `link` opens it once. Use it with `with`, or `stop` it."""
 
-    def __init__(self, app: Path, *, port: int | None = None, bootstrap: str | None = None) -> None:
+    def __init__(
+        self, app: Path, *, port: int | None = None, bootstrap: str | None = None, directory: Path | None = None
+    ) -> None:
         arguments = ["console", str(app), "--port", str(_free(port))]
+        arguments += ["--directory", str(directory)] if directory else []
         arguments += ["--bootstrap", bootstrap] if bootstrap else []
         self._process = subprocess.Popen(
             [sys.executable, "-c", _COMMAND, *arguments],

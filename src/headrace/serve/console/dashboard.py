@@ -1,7 +1,9 @@
 """The page of a dashboard: its charts over views, drawn again as soon as a row changes.
 
-Changes are pushed: what a thread reads from the topic of a view is drawn at once, but no oftener than `LEAST_S`, and
-no oftener than leaves most of the time for others when there are many rows.
+Changes are pushed: what a thread reads from the topic of a view is drawn at once, but no oftener than leaves most of
+the time for others when there are many rows. Numbers and lists are drawn again after `LEAST_S` at the earliest, those
+that a browser must paint anew, and that cost it a hundred times as much, after `PAINTED_S`. What looks the same is not
+sent.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from headrace.serve.console.rows import Changes, Row
 from headrace.serve.console.scene import Scene
 from headrace.serve.console.secret import masked
 
-LEAST_S = 0.03
+LEAST_S = 0.02
+PAINTED_S = 0.15
 SHARE = 4
 MOST_SERIES = 12
 Draw = Callable[[Mapping[str, Row]], None]
@@ -40,10 +43,11 @@ def page(scene: Scene, request: Request, name: str) -> None:
             text(f"The app {scene.graph.app} declares no dashboard with the name {name}.", "hr-empty", "div")
         return
     with frame(scene, request, board.title, f"/dashboard/{name}", about=f"declared at {board.where}"):
-        drawn: dict[str, list[Draw]] = {}
+        drawn: dict[tuple[str, float], list[Draw]] = {}
         with box("hr-boards"):
             for one in board.charts:
-                drawn.setdefault(one.of, []).append(_card(scene, one))
+                least = LEAST_S if one.kind in ("number", "top") else PAINTED_S
+                drawn.setdefault((one.of, least), []).append(_card(scene, one))
         if not board.charts:
             text("It has no charts yet: declare one on what app.dashboard returns.", "hr-card hr-empty", "section")
     client = ui.context.client
@@ -51,8 +55,8 @@ def page(scene: Scene, request: Request, name: str) -> None:
     async def follow() -> None:
         await client.connected()
         with ExitStack() as stack:
-            for view, draws in drawn.items():
-                pace = _Pace(draws)
+            for (view, least), draws in drawn.items():
+                pace = _Pace(draws, least)
                 rows = stack.enter_context(scene.views.listening(scene.graph.node(view).topic, pace.changed))
                 pace.begin(rows.rows)
             await client.disconnected()
@@ -63,8 +67,9 @@ def page(scene: Scene, request: Request, name: str) -> None:
 class _Pace:
     """Draws the charts of one view after changes, soon but not too often."""
 
-    def __init__(self, draws: list[Draw]) -> None:
+    def __init__(self, draws: list[Draw], least: float) -> None:
         self._draws = draws
+        self._least = least
         self._rows: Mapping[str, Row] = {}
         self._waiting = False
         self._next = 0.0
@@ -84,7 +89,7 @@ class _Pace:
         for draw in self._draws:
             draw(self._rows)
         cost = time.monotonic() - began
-        self._next = time.monotonic() + max(LEAST_S, SHARE * cost)
+        self._next = time.monotonic() + max(self._least, SHARE * cost)
 
 
 def _card(scene: Scene, of: Chart) -> Draw:
@@ -124,6 +129,7 @@ def _number(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
 def _line(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
     shown = charts.chart(charts.options([charts.line(of.column("y") or "", area=True)]), of.title)
     shown.style("height: 260px")
+    paint = _painter(shown)
     names: list[str] = []
     kinds: list[bool] = []
 
@@ -136,8 +142,9 @@ def _line(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
             lines = [charts.line(name or of.column("y") or "", area=len(named) == 1) for name in named]
             shown._props["options"] = charts.options(lines, time=time_axis, legend=len(named) > 1)
             shown.update()
+            paint({})
         data = [{"data": [[_axis(place), value] for place, value in points]} for points in named.values()]
-        shown.run_chart_method("setOption", {"series": data})
+        paint({"series": data})
         more = f"{MOST_SERIES} of {len(found.series)} groups" if len(found.series) > MOST_SERIES else ""
         return _told(found) or more
 
@@ -153,13 +160,14 @@ def _bar(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
         "itemStyle": {"borderRadius": [3, 3, 0, 0]},
     }
     shown = charts.chart(charts.options([made], time=False), of.title).style("height: 300px")
+    paint = _painter(shown)
 
     def draw(rows: Mapping[str, Row]) -> str:
         found = series.shown(of, rows.values())
         points = found.series.get("", ())
         labels = [f"{place:%H:%M}" if isinstance(place, datetime) else str(place) for place, _ in points]
         bars = {"xAxis": {"data": labels}, "series": [{"data": [value for _, value in points]}]}
-        shown.run_chart_method("setOption", bars)
+        paint(bars)
         return _told(found)
 
     return draw
@@ -201,6 +209,7 @@ def _points(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
     made["yAxis"] = {**degrees, "min": -90, "max": 90, "interval": 30}
     made["tooltip"] = {"show": False}
     shown = charts.chart(made, of.title).style("height: 300px")
+    paint = _painter(shown)
 
     def draw(rows: Mapping[str, Row]) -> str:
         found, left_out = series.places(of, rows.values())
@@ -209,13 +218,25 @@ def _points(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
             {"value": [lon, lat], "symbolSize": 5 + 18 * (max(0.0, value) / most) ** 0.5}
             for lon, lat, _, value in found
         ]
-        shown.run_chart_method("setOption", {"series": [{"data": data}]})
+        paint({"series": [{"data": data}]})
         return f"{left_out:,} rows without a place" if left_out else f"{len(found):,} points"
 
     return draw
 
 
 _PARTS = {"number": _number, "line": _line, "bar": _bar, "top": _top, "points": _points}
+
+
+def _painter(shown: ui.echart) -> Callable[[dict[str, Any]], None]:
+    """Paints a chart, unless it would look as it does."""
+    last: list[dict[str, Any]] = [{}]
+
+    def paint(options: dict[str, Any]) -> None:
+        if options != last[0]:
+            last[0] = options
+            shown.run_chart_method("setOption", options)
+
+    return paint
 
 
 def _axis(place: Any) -> Any:
