@@ -19,7 +19,7 @@ pageviews = app.stream(
     delay="5 seconds",
     id="id",
     key="url",
-    secret="visitor",
+    secret=["visitor"],
 )
 
 

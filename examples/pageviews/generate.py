@@ -2,8 +2,8 @@
 
     python generate.py --rate 200 --for 30s
 
-It sends to the Kafka of the settings beside the app, or to the embedded one of an app that runs. The same seed gives the
-same pages, visitors and delays.
+It sends to the Kafka of the settings beside the app, or to the embedded one of an app that runs. The same seed gives
+the same pages, visitors and delays.
 """
 
 from __future__ import annotations

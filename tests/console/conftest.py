@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
 from tests.console.stage import Stage, Traffic
 
 from headrace.log.connection import Connection
@@ -26,7 +26,7 @@ from headrace.settings import Settings
 
 COMMAND = [sys.executable, "-c", "from headrace.cli import main; main()"]
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-background-networking", "--force-color-profile=srgb"]
-WIDTH, HEIGHT = 1440, 900
+VIEWPORT = ViewportSize(width=1440, height=900)
 expect.set_options(timeout=20_000)
 
 
@@ -50,7 +50,7 @@ class Site:
 @pytest.fixture(scope="session")
 def chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser")
-    assert found, "the tests of the console need Chromium: make setup-browser (Debian: apt-get install chromium)"
+    assert found, "the tests of the console need Chromium: make browser"
     return found
 
 
@@ -130,7 +130,7 @@ def site(stage: Stage, parts: Parts, traffic: Traffic) -> Iterator[Site]:
 @pytest.fixture(scope="session")
 def signed_in(browser: Browser, site: Site) -> Iterator[BrowserContext]:
     """A browser that has opened the link; what a page says wrong on its console fails the run."""
-    context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, reduced_motion="reduce")
+    context = browser.new_context(viewport=VIEWPORT, reduced_motion="reduce")
     page = context.new_page()
     page.goto(site.link)
     expect(page.get_by_role("heading", level=1)).to_be_visible()

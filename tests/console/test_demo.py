@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 from playwright.sync_api import Browser, expect
-from tests.console.conftest import WIDTH
 
 DEMO = Path(__file__).parents[2] / "examples" / "payments" / "demo.py"
 START_S = 300
@@ -30,7 +29,7 @@ def test_the_demo_in_the_browser(browser: Browser, tmp_path: Path, pictures: Pat
             assert time.monotonic() < until, said.read_text()
             time.sleep(0.2)
         link = said.read_text().partition("see it move: ")[2].split()[0]
-        context = browser.new_context(viewport={"width": WIDTH, "height": 1100}, reduced_motion="reduce")
+        context = browser.new_context(viewport={"width": 1440, "height": 1180}, reduced_motion="reduce")
         page = context.new_page()
         page.goto(link)
         expect(page.get_by_role("heading", name="payments", level=1)).to_be_visible()

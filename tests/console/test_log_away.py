@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
-from tests.console.conftest import HEIGHT, WIDTH, Site, running
+from playwright.sync_api import Browser, Page, expect
+from tests.console.conftest import VIEWPORT, Site, running
 from tests.console.stage import Stage, Traffic
 
 from headrace.log.connection import Connection
@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(tmp_path / ".headrace", ignore_errors=True)
 
 
-def test_a_page_outlives_the_broker(home: Path, browser: object, pictures: Path):
+def test_a_page_outlives_the_broker(home: Path, browser: Browser, pictures: Path):
     settings = Settings.load(home).model_copy(update={"bootstrap": None})
     first = Parts.start(settings)
     stage = Stage(home, Connection(first.bootstrap))
@@ -33,7 +33,7 @@ def test_a_page_outlives_the_broker(home: Path, browser: object, pictures: Path)
     traffic.start()
     try:
         with running(stage.file, first.bootstrap) as site:
-            context: BrowserContext = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT})  # pyright: ignore[reportAttributeAccessIssue]
+            context = browser.new_context(viewport=VIEWPORT)
             page = context.new_page()
             page.goto(site.link)
             records = page.get_by_role("table", name="records").get_by_role("row")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_THOUSANDS = ((1_000_000_000, "B"), (1_000_000, "M"), (10_000, "k"))
+_THOUSANDS = ((999_500_000, 1e9, "B"), (999_500, 1e6, "M"), (10_000, 1e3, "k"))
 _BYTES = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"))
 _WIDTH, _HEIGHT = 100, 30
 
 
 def count(value: float) -> str:
     """`1,234`, `12.3k`, `4.56M`."""
-    for size, unit in _THOUSANDS:
-        if abs(value) >= size:
-            divisor = 1000 if unit == "k" else size
-            return f"{value / divisor:.3g}{unit}" if value / divisor < 1000 else f"{value / divisor:,.0f}{unit}"
+    for least, one, unit in _THOUSANDS:
+        if abs(value) >= least:
+            return f"{value / one:.3g}{unit}" if abs(value / one) < 999.5 else f"{value / one:,.0f}{unit}"
     return f"{value:,.0f}"
 
 

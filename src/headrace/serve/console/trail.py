@@ -93,6 +93,8 @@ class Trail:
                 known = self.queries.get(event.query)
                 if known is None:
                     known = self.queries[event.query] = Query(event)
+                elif event.at <= known.last.at:
+                    continue  # of a file that was cut, and is read again
                 known.take(event)
 
     def _events(self, file: Path) -> list[Progress]:
@@ -102,8 +104,8 @@ class Trail:
                 inode = file.stat().st_ino
                 before, offset = self._read.get(file.name, (0, 0))
                 if before != inode or found < offset:
-                    # A file that was cut is another file: what was kept of it is known already.
-                    offset = max(0, found - (FIRST_BYTES if not before else 0))
+                    # A file that was cut is another file.
+                    offset = max(0, found - FIRST_BYTES)
                 opened.seek(offset)
                 text = opened.read(found - offset)
         except OSError:
