@@ -17,8 +17,9 @@ import threading
 import time
 import uuid
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -59,6 +60,7 @@ class Run:
         self.settings = settings
         self.connection = connection
         self.spark = spark
+        self._id = uuid.uuid4().hex
         self._owns_spark = True
         self._running: list[Running] = []
         self._held = contextlib.ExitStack()
@@ -104,19 +106,21 @@ class Run:
                 undo.callback(spark.stop)
             run = cls(graph.app, mode, settings, connection, spark)
             run._owns_spark = owns
-            frames = Frames(spark, graph, mode, connection, uuid.uuid4().hex)
+            frames = Frames(spark, graph, mode, connection, run._id)
             if mode is Mode.BATCH:
                 run._batch(frames, queries, report)
             else:
-                batch = f"{duration.parse(settings.live_batch)} milliseconds"
+                read = {graph.node(name).topic for query in queries for name in query.reads}
+                identities = topic.identities(connection, sorted(read))
+                undo.callback(bridge.close, spark, run._id)
                 for query in plan(graph):
                     if query in queries:
-                        undo.callback(run._add(frames, query, places[query.name], batch).stop)
+                        undo.callback(run._add(frames, query, places[query.name], identities).stop)
                         report(f"running {query.name} ({mode})")
-                        if query.node.kind == "view":
-                            catalogue.publish(connection, views.described(graph, query, frames.schemas[query.name]))
                     elif any(query.name in other.reads for other in queries):
                         frames.result(query)
+                shown = [query for query in queries if query.node.kind == "view"]
+                catalogue.publish(connection, *(views.described(graph, q, frames.schemas[q.name]) for q in shown))
                 run._watcher = threading.Thread(target=run._watch, name="headrace-watch", daemon=True)
                 run._watcher.start()
             run._held.push(held.pop_all())
@@ -179,6 +183,7 @@ class Run:
             self._watcher = None
         for running in self._running:
             running.stop()
+        bridge.close(self.spark, self._id)
         gauges = bridge.gauges(self.spark) if self._running else []
         for running in self._running:
             mine = [g for g in gauges if g.query == running.query.name]
@@ -195,12 +200,11 @@ class Run:
     ) -> None:
         self.stop()
 
-    def _add(self, frames: Frames, query: Query, place: str, batch: str) -> Running:
+    def _add(self, frames: Frames, query: Query, place: str, identities: Mapping[str, str]) -> Running:
         bridge.forget(self.spark, query.name)
         records, build = frames.records(query)
-        read = sorted(frames.graph.node(name).topic for name in query.reads)
-        identities = topic.identities(self.connection, read)
-        checkpoint.check(place, query.name, identities, build.operators, query.node.where)
+        read = {name: identities[name] for name in sorted(frames.graph.node(name).topic for name in query.reads)}
+        checkpoint.check(place, query.name, read, build.operators, query.node.where)
         if lost := offsets.lost(self.connection, checkpoint.reached(place)):
             raise RunError(
                 "HR-309",
@@ -210,7 +214,9 @@ class Run:
                 fix=f"restore the topic, or delete the checkpoint {place} to begin again with what the log still has",
             )
         if self.mode is Mode.EXACT:
-            checkpoint.check_remembered(place, query.name, offsets.retention_s(self.connection), query.node.where)
+            kept_s = partial(offsets.retention_s, self.connection)
+            checkpoint.check_remembered(place, query.name, kept_s, query.node.where)
+        batch = f"{duration.parse(self.settings.live_batch)} milliseconds"
 
         def start() -> StreamingQuery:
             checkpoint.clear_unfinished(place)
@@ -252,7 +258,7 @@ class Run:
         consumed = offsets.read_so_far(gauges, running.query.name)
         last = running.spark.lastProgress if running.spark else None
         if self.mode is Mode.EXACT:
-            consumed = offsets.covered(source.endOffset for source in last.sources) if last else {}
+            consumed = checkpoint.covered(source.endOffset or "" for source in last.sources) if last else {}
         try:
             groups.commit(running.query.name, consumed)
             ends = offsets.ends(admin, consumed)
