@@ -86,8 +86,8 @@ def test_results_that_are_out_of_order(place: tuple[Path, str, str], bootstrap: 
     connection = Connection(bootstrap)
     ensure(connection, [Topic(source, 2), Topic(result, 2)])
     with Producer(connection) as producer:
-        for minute in (0, 1, 2, 1, 3):
-            producer.send(result, {"id": f"{minute}", "at": f"2026-01-01T00:{minute:02}:00.000000Z"}, partition=0)
+        for n, minute in enumerate((0, 1, 2, 1, 3)):
+            producer.send(result, {"id": f"{n}", "at": f"2026-01-01T00:{minute:02}:00.000000Z"}, partition=0)
     code, (finding,) = asked(file, "--bootstrap", bootstrap)
     assert (code, finding["disease"]) == (0, "results are out of order")
     assert (
