@@ -191,8 +191,9 @@ def test_what_does_not_fit_a_table_is_a_dead_letter(spark: SparkSession, bootstr
         driver.push("products", [{"name": "a0", "maker": "a", "price": 2}])
         driver.advance()
         assert [(row["id"], row["price"]) for row in driver.read("inner")] == [(1, 2)]
-        assert len(driver.dead("orders")) == 2
-        assert sorted(letter.reason for letter in driver.dead("products")) == [
+        # Every query that reads the table says what it refuses.
+        assert len({letter.source for letter in driver.dead("orders")}) == 2
+        assert sorted({letter.reason for letter in driver.dead("products")}) == [
             "`op` is t, which cannot be applied to single rows",
             "field `after.name` is missing",
             "field `op` is missing: it is not an envelope of Debezium's",
