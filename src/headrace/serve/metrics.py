@@ -90,7 +90,7 @@ class Metrics:
         size = GaugeMetricFamily("headrace_operator_bytes", "Bytes that it remembers.", labels=(*_QUERY, "operator"))
         latency = GaugeMetricFamily(
             "headrace_query_latency_seconds",
-            "From event time to the result in the log, of the last minute.",
+            "From event time to the result in the log, of the last ten seconds.",
             labels=(*_QUERY, "quantile"),
         )
         for query, one in queries.items():

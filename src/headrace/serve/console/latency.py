@@ -21,7 +21,7 @@ from headrace.serve.console.levels import Levels
 
 NEWEST = 20
 POINTS = 600
-WINDOW_S = 60.0
+WINDOW_S = 10.0
 MOST = 2000
 READ_S = 0.4
 _OPTIONS = {

@@ -96,7 +96,7 @@ def _kpis(scene: Scene) -> Callable[[Sequence[Standing]], None]:
         times = [one.latency for one in queries if one.latency]
         latency.show(
             figure.milliseconds(max(p50 for p50, _ in times)) if times else "–",
-            f"p99 {figure.milliseconds(max(p99 for _, p99 in times))}" if times else "no result of the last minute",
+            f"p99 {figure.milliseconds(max(p99 for _, p99 in times))}" if times else "no result of the last 10 seconds",
             tuple(scene.watch.latency.points)[-POINTS:],
         )
         trails = [scene.watch.trail.queries[one.name] for one in standings if one.name in scene.watch.trail.queries]

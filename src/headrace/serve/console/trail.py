@@ -89,22 +89,19 @@ class Trail:
         """Read what was written since the last look."""
         files = sorted(self._directory.glob("*.jsonl")) if self._directory.is_dir() else []
         for file in files:
-            for event in self._events(file):
-                known = self.queries.get(event.query)
-                if known is None:
-                    known = self.queries[event.query] = Query(event)
-                elif event.at <= known.last.at:
-                    continue  # of a file that was cut, and is read again
-                known.take(event)
+            known = self.queries.get(file.stem)
+            for event in self._events(file, known.last.at if known else ""):
+                self.queries.setdefault(event.query, Query(event)).take(event)
 
-    def _events(self, file: Path) -> list[Progress]:
+    def _events(self, file: Path, known: str) -> list[Progress]:
+        """What was written since; of a file that was cut, and so is read again, what is newer than `known`."""
         try:
             with file.open("rb") as opened:
                 found = opened.seek(0, 2)
                 inode = file.stat().st_ino
                 before, offset = self._read.get(file.name, (0, 0))
-                if before != inode or found < offset:
-                    # A file that was cut is another file.
+                again = before != inode or found < offset  # a file that was cut is another file
+                if again:
                     offset = max(0, found - FIRST_BYTES)
                 opened.seek(offset)
                 text = opened.read(found - offset)
@@ -112,7 +109,8 @@ class Trail:
             return []
         whole = text.rfind(b"\n") + 1
         self._read[file.name] = inode, offset + whole
-        return [event for line in text[:whole].splitlines() if (event := _event(line)) is not None]
+        events = [event for line in text[:whole].splitlines() if (event := _event(line)) is not None]
+        return [event for event in events if event.at > known] if again else events
 
 
 def seconds(iso: str | None) -> float | None:
