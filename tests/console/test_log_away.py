@@ -44,6 +44,7 @@ def test_a_page_outlives_the_broker(home: Path, browser: Browser, pictures: Path
             first.stop()
             expect(page.get_by_text("The log does not answer since")).to_be_visible()
             is_awake(page, site)
+            expect(page.get_by_role("status").filter(has_text="the log does not answer").first).to_be_visible()
             page.wait_for_timeout(1500)
             page.screenshot(path=pictures / "log-away.png")
 

@@ -134,12 +134,8 @@ def _edge(
         per_second: float | None = None
         if end.follower is not None:
             per_second = standings[end.follower].per_second if end.follower in standings else None
-        elif start.topic is not None:
-            level = scene.watch.level(start.topic)
-            per_second = level.per_second if level else None
-        elif start.kind == "outside" and end.topic is not None:
-            level = scene.watch.level(end.topic)
-            per_second = level.per_second if level else None
+        elif (topic := end.topic if start.kind == "outside" else start.topic) is not None:
+            per_second = scene.watch.rate(topic)
         label.set_text("" if per_second is None or line.fused else figure.rate(per_second))
         edge.classes(add="on" if per_second else "", remove="" if per_second else "on")
 

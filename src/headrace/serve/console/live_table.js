@@ -36,7 +36,7 @@ export default {
   computed: {
     grid() { return { gridTemplateColumns: this.columns.map((c) => c.width || 'minmax(130px, 1fr)').join(' '),
                minWidth: this.wide }; },
-    wide() { return this.columns.reduce((sum, c) => sum + (parseInt(c.width) || 130), 0) + 'px'; },
+    wide() { return this.columns.reduce((sum, c) => sum + (parseInt((c.width || '130').replace(/\D*/, '')) || 130), 0) + 'px'; },
     told() {
       const found = this.wanted ? `${this.lines.length.toLocaleString('en')} of ` : '';
       const held = this.held ? `paused, ${this.waiting.toLocaleString('en')} waiting · ` : '';

@@ -265,7 +265,7 @@ def _skew(rates: dict[int, float]) -> str:
 
 def _lateness(scene: Scene, node: Source) -> None:
     """How late events come, when somebody asks: it reads the end of the topic."""
-    with card("Lateness", "how much later than the newest event of their partition events came") as header:
+    with card("Lateness", "how much later events came than the newest of their partition") as header:
         told = text("", "", "div").style("margin-bottom: 8px")
         shown = chart.chart(
             chart.options([{"name": "events", "type": "bar", "data": [], "barMaxWidth": 40}], time=False),

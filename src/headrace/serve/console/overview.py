@@ -49,7 +49,7 @@ def page(scene: Scene, request: Request) -> None:
 
         def refresh() -> None:
             standings = scene.watch.standings()
-            health = _whole(standings)
+            health = _whole(standings, scene.watch.levels.away is not None)
             set_tone(whole, tone(health))
             sentence.set_text(health.sentence)
             kpis(standings)
@@ -58,8 +58,10 @@ def page(scene: Scene, request: Request) -> None:
         refreshing(refresh)
 
 
-def _whole(standings: Sequence[Standing]) -> Health:
+def _whole(standings: Sequence[Standing], away: bool) -> Health:
     """All of them in one sentence."""
+    if away:
+        return Health("waiting", "the log does not answer")
     if not standings:
         return Health("stopped", "nothing has run yet")
     troubled = [one for one in standings if one.health.word not in ("keeping-up", "stopped")]
@@ -87,9 +89,10 @@ def _kpis(scene: Scene) -> Callable[[Sequence[Standing]], None]:
         levels = scene.watch.levels.topics
         for kpi, topics in ((into, inputs), (out, results)):
             found = [levels[topic] for topic in topics if topic in levels]
+            away = scene.watch.levels.away is not None
             total = sum(level.records for level in found)
             kpi.show(
-                figure.rate(sum(level.per_second for level in found)) if found else "–",
+                figure.rate(sum(level.per_second for level in found)) if found and not away else "–",
                 f"{figure.count(total)} in the log",
                 _added([[rate for _, rate in tuple(level.points)[-POINTS:]] for level in found]),
             )

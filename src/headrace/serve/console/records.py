@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -19,6 +20,8 @@ SHOWN = 200
 MOST_COLUMNS = 40
 _PLACE = (Column("time", dim=True, width="124px"), Column("place", dim=True, width="96px", title="partition@offset"))
 _RAW = "(not JSON)"
+_TIME = "minmax(212px, 1fr)"
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
@@ -27,7 +30,8 @@ def records_table(scene: Scene, node: Node, *, height: int = 420) -> None:
     declared = node.schema.fields if isinstance(node, Source) and node.schema else ()
     names = [field.name for field in declared]
     numbers = {field.name for field in declared if field.type.partition("(")[0] in _NUMBERS}
-    table = LiveTable(_columns(names, numbers, ()), noun="records", most=SHOWN, keyed=False, height=height)
+    times = {field.name for field in declared if field.type.startswith("timestamp")}
+    table = LiveTable(_columns(names, numbers, times, ()), noun="records", most=SHOWN, keyed=False, height=height)
     client = ui.context.client
 
     async def follow() -> None:
@@ -38,7 +42,7 @@ def records_table(scene: Scene, node: Node, *, height: int = 420) -> None:
             fresh = [name for _, fields in parsed for name in fields if name not in names]
             if fresh and len(names) < MOST_COLUMNS:
                 names.extend(list(dict.fromkeys(fresh))[: MOST_COLUMNS - len(names)])
-                table.set_columns(_columns(names, numbers, [fields for _, fields in parsed]))
+                table.set_columns(_columns(names, numbers, times, [fields for _, fields in parsed]))
                 parsed = [(record, _fields(record.value)) for record in (*tail.kept, *records)][-SHOWN:]
             secret = scene.secrets(node.name)
             table.put(
@@ -57,14 +61,18 @@ def records_table(scene: Scene, node: Node, *, height: int = 420) -> None:
     ui.timer(0, follow, once=True)
 
 
-def _columns(names: Sequence[str], numbers: set[str], seen: Sequence[dict[str, Any]]) -> list[Column]:
+def _columns(names: Sequence[str], numbers: set[str], wide: set[str], seen: Sequence[dict[str, Any]]) -> list[Column]:
     def is_number(name: str) -> bool:
         if name in numbers:
             return True
         found = [row[name] for row in seen if row.get(name) is not None]
         return bool(found) and all(isinstance(one, int | float) and not isinstance(one, bool) for one in found)
 
-    return [*_PLACE, *(Column(name, number=is_number(name)) for name in names)]
+    def width(name: str) -> str | None:
+        times = [row[name] for row in seen if isinstance(row.get(name), str)]
+        return _TIME if name in wide or (times and all(_ISO.match(one) for one in times)) else None
+
+    return [*_PLACE, *(Column(name, number=is_number(name), width=width(name)) for name in names)]
 
 
 def _place(record: Record) -> list[str]:

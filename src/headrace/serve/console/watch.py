@@ -85,7 +85,6 @@ class Watch:
         """One of them."""
         last = query.last
         planned = self.plan.get(name)
-        level = self.level(planned.node.topic) if planned else None
         alive = is_alive(last)
         found = health(last, datetime.now(UTC), alive)
         if found.word == "keeping-up":
@@ -96,7 +95,7 @@ class Watch:
             last.mode,
             found,
             last.rows_per_second if moving else 0.0,
-            level.per_second if level else None,
+            self.rate(planned.node.topic) if planned else None,
             self.latency.of(planned.node.topic) if planned else None,
             sum(last.lag.values()),
             last.dead,
@@ -107,6 +106,11 @@ class Watch:
     def level(self, topic: str) -> Level | None:
         """How far a topic is; None while it is not known."""
         return self.levels.topics.get(topic)
+
+    def rate(self, topic: str) -> float | None:
+        """Records a second of a topic; None while it is not known, or the log is away."""
+        level = self.level(topic)
+        return None if level is None or self.levels.away is not None else level.per_second
 
     def _held_back(self, name: str, query: Query) -> Health | None:
         """Whether one input is silent while others bring events, and time stands still because of it."""
