@@ -33,7 +33,7 @@ from headrace.engine.progress import Progress
 from headrace.errors import FollowError, PartError
 from headrace.followers.crew import Crew, Task
 from headrace.followers.follower import Follower, Status
-from headrace.followers.postgres import PostgresTable
+from headrace.followers.view_follower import ViewFollower
 from headrace.followers.webhook import Target, WebhookReceiver
 from headrace.graph.follow import Webhook
 from headrace.graph.graph import Graph
@@ -143,8 +143,7 @@ class _Planned:
                 )
             if view is None or url is None:
                 raise RuntimeError("a table is of a view, and in a PostgreSQL")
-            table = PostgresTable(url, view)
-            return Follower(table.follower, topic, table, connection, rebuild=rebuild)
+            return ViewFollower(url, view, connection, rebuild=rebuild)
 
         return Task(self.name, self.node if self.is_view else None, make)
 
