@@ -3,7 +3,7 @@
     what does it read, and from where → run it in exact mode, alone → it has read what was there when it began → built
 
 The version runs as any query does, with a checkpoint, a topic and transactions of its own (version.py), so a crash
-loses and doubles nothing: called again, it goes on. It ends when it has worked off what its topics held when it was called;
+loses and doubles nothing: called again, it goes on. It ends when it has worked off what its topics held at its start;
 where nothing has come since, its watermark has come to the newest event too. Called for a version that is built, it
 reads what has come since. The current version may run meanwhile, or not.
 
