@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -57,16 +58,15 @@ class _Visit:
         connection = self.log if isinstance(self.log, Connection) else None
         if isinstance(self.log, HeadraceError):
             yield Finding(Weight.BROKEN, "the log", self.log.what, str(self.log.found), self.log.fix)
-        retention_s = offsets.retention_s(connection) if connection else 0.0
         for query in queries:
-            yield from self._query(query, connection, retention_s)
+            yield from self._query(query, connection)
         if connection is not None:
             yield from topics.examine(self.graph, queries, connection)
             views = catalogue.views(connection, self.graph.app)
             declared = {name: view for name, view in views.items() if name in self.graph.names}
             yield from tables.examine(declared, self._postgres(), connection)
 
-    def _query(self, query: Query, connection: Connection | None, retention_s: float) -> Iterator[Finding]:
+    def _query(self, query: Query, connection: Connection | None) -> Iterator[Finding]:
         location = checkpoint.location(self.settings, self.graph.app, query.name)
         place = checkpoint.local(location)
         cut_off: list[Finding] = []
@@ -75,7 +75,7 @@ class _Visit:
             yield from cut_off
         whole = not any(finding.weight is Weight.BROKEN for finding in cut_off)
         if place is not None and connection is not None and whole:
-            yield from checkpoints.left_in_the_middle(place, query, retention_s)
+            yield from checkpoints.left_in_the_middle(place, query, partial(offsets.retention_s, connection))
             yield from topics.gone(location, query, connection)
         yield from pace.examine(progress.history(self.settings, self.graph.app, query.name))
         if connection is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from headrace import names
 from headrace.doctor.finding import Finding, Weight
 from headrace.graph.plan import Query
 from headrace.log import topic as topics
@@ -12,7 +13,6 @@ from headrace.log.connection import Connection
 from headrace.log.consumer import read
 
 LAST_RECORDS = 20_000
-HEADER_ID = "headrace.id"
 
 
 def examine(query: Query, connection: Connection) -> Iterator[Finding]:
@@ -25,7 +25,7 @@ def examine(query: Query, connection: Connection) -> Iterator[Finding]:
     ids: Counter[str] = Counter()
     rows: Counter[tuple[bytes | None, bytes | None]] = Counter()
     for record in read(connection, query.node.topic, start=start):
-        if (known := record.header(HEADER_ID)) is not None:
+        if (known := record.header(names.HEADER_ID)) is not None:
             ids[known] += 1
         else:
             rows[record.key, record.value] += 1

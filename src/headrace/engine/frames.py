@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headrace import names
+from headrace.engine import views
 from headrace.engine.mode import Mode
 from headrace.errors import HeadraceError, Location, RunError
 from headrace.graph.graph import Graph
@@ -60,8 +61,8 @@ class Frames:
         """The rows of a query as records for its topic, and the operators that it has."""
         rows, build = self.result(query)
         if query.node.kind == "view":
-            return bridge.encode_view(rows, query.node.key, build), build
-        return bridge.encode(rows, query.node.key, build), build
+            return bridge.encode_view(rows, query.node.key, views.columns(rows.schema).names, build), build
+        return bridge.encode(rows, query.node.key, query.node.partitions, build), build
 
     def _call(self, query: Query, node: Derived) -> DataFrame:
         arguments = [self._input(query, self.graph.node(name)) for name in node.inputs]

@@ -13,7 +13,6 @@ coordinator while a broker goes away may abort the whole process (librdkafka iss
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
@@ -35,15 +34,6 @@ _RETENTION_S = 7 * 86_400.0
 def read_so_far(gauges: Iterable[Gauge], query: str) -> dict[tuple[str, int], int]:
     """The next offsets of what a query has decoded."""
     return {(g.of, g.partition): g.next_offset for g in gauges if g.query == query and g.next_offset >= 0}
-
-
-def covered(end_offsets: Iterable[str]) -> dict[tuple[str, int], int]:
-    """The next offsets after a finished batch, from the JSON of its sources."""
-    found: dict[tuple[str, int], int] = {}
-    for text in end_offsets:
-        for topic, partitions in json.loads(text or "{}").items():
-            found |= {(topic, int(partition)): int(offset) for partition, offset in partitions.items()}
-    return found
 
 
 class Groups:

@@ -19,6 +19,7 @@ import uuid
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -60,6 +61,7 @@ class Run:
         self.settings = settings
         self.connection = connection
         self.spark = spark
+        self._id = uuid.uuid4().hex
         self._owns_spark = True
         self.outputs: dict[str, View] = {}
         self._running: list[Running] = []
@@ -115,21 +117,22 @@ class Run:
                 undo.callback(spark.stop)
             run = cls(graph.app, mode, settings, connection, spark)
             run._owns_spark, run._places = owns, places
-            frames = Frames(spark, graph, mode, connection, uuid.uuid4().hex, starts=beside or {})
+            frames = Frames(spark, graph, mode, connection, run._id, starts=beside or {})
             if mode is Mode.BATCH:
                 run._batch(frames, queries, report)
             else:
-                batch = f"{duration.parse(settings.live_batch)} milliseconds"
+                read = {graph.node(name).topic for query in queries for name in query.reads}
+                identities = topic.identities(connection, sorted(read))
+                undo.callback(bridge.close, spark, run._id)
                 for query in plan(graph):
                     if query in queries:
-                        undo.callback(run._add(frames, query, places[query.name], batch).stop)
+                        undo.callback(run._add(frames, query, places[query.name], identities).stop)
                         report(f"running {query.name} ({mode})")
-                        output = views.described(graph, query, frames.schemas[query.node.name])
-                        run.outputs[query.name] = output
-                        if query.node.kind == "view" and beside is None:
-                            catalogue.publish(connection, output)
                     elif any(query.node.name in other.reads for other in queries):
                         frames.result(query)
+                run.outputs = {q.name: views.described(graph, q, frames.schemas[q.node.name]) for q in queries}
+                if beside is None:
+                    catalogue.publish(connection, *(one for one in run.outputs.values() if one.kind == "view"))
                 run._watcher = threading.Thread(target=run._watch, name="headrace-watch", daemon=True)
                 run._watcher.start()
             run._held.push(held.pop_all())
@@ -199,6 +202,7 @@ class Run:
             self._watcher = None
         for running in self._running:
             running.stop()
+        bridge.close(self.spark, self._id)
         gauges = bridge.gauges(self.spark) if self._running else []
         for running in self._running:
             mine = [g for g in gauges if g.query == running.query.name]
@@ -215,12 +219,11 @@ class Run:
     ) -> None:
         self.stop()
 
-    def _add(self, frames: Frames, query: Query, place: str, batch: str) -> Running:
+    def _add(self, frames: Frames, query: Query, place: str, identities: Mapping[str, str]) -> Running:
         bridge.forget(self.spark, query.name)
         records, build = frames.records(query)
-        read = sorted(frames.graph.node(name).topic for name in query.reads)
-        identities = topic.identities(self.connection, read)
-        checkpoint.check(place, query.name, identities, build.operators, query.node.where)
+        read = {name: identities[name] for name in sorted(frames.graph.node(name).topic for name in query.reads)}
+        checkpoint.check(place, query.name, read, build.operators, query.node.where)
         if lost := offsets.lost(self.connection, checkpoint.reached(place)):
             raise RunError(
                 "HR-309",
@@ -230,7 +233,9 @@ class Run:
                 fix=f"restore the topic, or delete the checkpoint {place} to begin again with what the log still has",
             )
         if self.mode is Mode.EXACT:
-            checkpoint.check_remembered(place, query.name, offsets.retention_s(self.connection), query.node.where)
+            kept_s = partial(offsets.retention_s, self.connection)
+            checkpoint.check_remembered(place, query.name, kept_s, query.node.where)
+        batch = f"{duration.parse(self.settings.live_batch)} milliseconds"
 
         def start() -> StreamingQuery:
             checkpoint.clear_unfinished(place)
@@ -272,7 +277,7 @@ class Run:
         consumed = offsets.read_so_far(gauges, running.query.name)
         last = running.spark.lastProgress if running.spark else None
         if self.mode is Mode.EXACT:
-            consumed = offsets.covered(source.endOffset for source in last.sources) if last else {}
+            consumed = checkpoint.covered(source.endOffset or "" for source in last.sources) if last else {}
         try:
             groups.commit(running.query.name, consumed)
             ends = offsets.ends(admin, consumed)

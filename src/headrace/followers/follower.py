@@ -113,7 +113,7 @@ class Follower:
                 self._state, self._waiting = "stopped", None
 
     def _follow(self, stop: threading.Event, to_the_end: bool) -> None:
-        topic_id = feeds.topic_id(self._connection, self.topic)
+        topic_id = topics.identities(self._connection, [self.topic])[self.topic]
         if self._rebuild:
             self._store.clear()
             self._rebuild = False

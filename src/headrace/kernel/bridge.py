@@ -124,18 +124,22 @@ def hush(spark: SparkSession, query: str) -> None:
     _kernel(spark).Watermark.hush(query)
 
 
-def encode(rows: DataFrame, key: Sequence[str], build: Build | None = None) -> DataFrame:
-    """Kafka records (`key`, `value`) of rows; the value is JSON. Those of a query that runs live have `headers` too."""
+def encode(rows: DataFrame, key: Sequence[str], partitions: int = 1, build: Build | None = None) -> DataFrame:
+    """Kafka records (`key`, `value`) of rows; the value is JSON. Without a key they have a `partition`, of so many, and
+    those of a query that runs live have `headers`."""
     spark = rows.sparkSession
     query = build.query if build is not None and build.live else None
-    return DataFrame(_kernel(spark).RecordEncoder.encode(rows._jdf, _strings(spark, key), query), spark)
+    return DataFrame(_kernel(spark).RecordEncoder.encode(rows._jdf, _strings(spark, key), partitions, query), spark)
 
 
-def encode_view(rows: DataFrame, key: Sequence[str], build: Build) -> DataFrame:
-    """The same of the rows of a view: what is taken back has no value; what cannot be in it goes where late rows go."""
+def encode_view(rows: DataFrame, key: Sequence[str], columns: Sequence[str], build: Build) -> DataFrame:
+    """The same of these columns of a view's rows; where `change` is not one of them it says what becomes of a row: what
+    is taken back has no value. What cannot be in the view goes where late rows go."""
     spark = rows.sparkSession
     side = _side_output(spark, build.kafka, build)
-    encoded = _kernel(spark).ViewEncoder.encode(rows._jdf, _strings(spark, key), build.query, build.late_topic, side)
+    encoded = _kernel(spark).ViewEncoder.encode(
+        rows._jdf, _strings(spark, key), _strings(spark, columns), build.query, build.late_topic, side
+    )
     return DataFrame(encoded, spark)
 
 
@@ -194,6 +198,11 @@ def forget(spark: SparkSession, query: str) -> None:
     """Start the gauges and clocks of a query from zero; before it is planned."""
     _kernel(spark).Meter.forget(query)
     _kernel(spark).Watermark.forget(query)
+
+
+def close(spark: SparkSession, run: str) -> None:
+    """Close what a run has kept open in this process between its batches; when its queries have stopped."""
+    _kernel(spark).Transaction.close(run)
 
 
 def _late_rows(spark: SparkSession, kind: str, state: str) -> Any:

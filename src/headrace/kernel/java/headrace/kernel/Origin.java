@@ -114,6 +114,31 @@ final class Origin {
     }
   }
 
+  /**
+   * The partition that a record without a key is written to, of so many: that of the row's origin. So what is made of one
+   * partition, or behind a shuffle of one key, stays together and in order, and a batch that is run again is cut alike.
+   */
+  public static final class Partition implements Serializable {
+    private static final long serialVersionUID = 1L;
+
+    private final int partitions;
+    private transient Origin origin;
+
+    private Partition(int partitions) {
+      this.partitions = partitions;
+    }
+
+    static Column column(int partitions) {
+      return Invocation.effect(new Partition(partitions), "next", DataTypes.IntegerType);
+    }
+
+    /** Called by Spark for each row. */
+    public int next() {
+      if (origin == null) origin = current();
+      return (origin.topic == null ? TaskContext.getPartitionId() : origin.partition) % partitions;
+    }
+  }
+
   /** The headers of a record that is written: `headrace.id`, which is the query, the origin and a number. */
   public static final class Headers implements Serializable {
     private static final long serialVersionUID = 1L;
