@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from headrace import names
 from headrace.cli import table, terminal
 from headrace.cli.place import AppFile, AsJson, Bootstrap, connection_at, load_app, settings_at
 from headrace.cli.replay import Name
@@ -14,6 +13,10 @@ from headrace.cli.run import Checkpoints
 from headrace.engine import version as versions_of
 from headrace.engine.version import Versions
 from headrace.graph.plan import plan
+from headrace.log import consumer
+from headrace.log import topic as topics
+from headrace.log.connection import Connection
+from headrace.names import FIRST_VERSION, follow_group, versioned
 
 
 def promote(
@@ -49,8 +52,22 @@ def promote(
         return
     terminal.out(f"{name} is {version}" + (" already" if before == version else f", and was {before}"))
     _, query = Versions.of(graph, name, connection).query(version)
-    if chosen.code not in (None, versions_of.code(query)) or (version == names.FIRST_VERSION and before != version):
+    if chosen.code not in (None, versions_of.code(query)) or (version == FIRST_VERSION and before != version):
         terminal.note(f"`headrace run` goes on with {version} and the function as it is in the app: see that it fits")
+    for hook in graph.followers(name) if before != version else ():
+        left = _unsent(connection, f"{graph.app}.{name}.{hook.to.name}", versioned(versions.node.topic, before))
+        if left:
+            told = (
+                f"{hook.to.name} has yet to send {left:,} changes of {before}, and does not while {version} is current"
+            )
+            terminal.note(told)
     readers = [one.node.name for one in plan(graph) if name in one.reads]
     if readers and before != version:
         terminal.note(f"replay and promote what reads it, too, before the next run: {', '.join(readers)}")
+
+
+def _unsent(connection: Connection, follower: str, topic: str) -> int:
+    """How many records of the topic a webhook has yet to send; none of one that has never begun."""
+    sent = consumer.committed(connection, follow_group(follower), [topic])
+    ends = topics.ends(connection, topic)
+    return sum(max(0, end - sent[topic, i]) for i, end in ends.items() if (topic, i) in sent)

@@ -183,7 +183,7 @@ class Run:
         """Exact mode: the next offsets behind what the finished batches of a query have read."""
         running = next(one for one in self._running if one.query.name == query)
         last = running.spark.lastProgress if running.spark else None
-        told = offsets.covered(source.endOffset for source in last.sources) if last else {}
+        told = checkpoint.covered(source.endOffset or "" for source in last.sources) if last else {}
         return checkpoint.reached(self._places[query]) | told
 
     def request_stop(self) -> None:
