@@ -80,7 +80,7 @@ class _Visit:
             yield from topics.gone(location, query, connection)
         yield from pace.examine(progress.history(self.settings, self.graph.app, query.name))
         if connection is not None:
-            yield from outputs.examine(query, connection)
+            yield from outputs.examine(self.graph, query, connection)
 
     def _postgres(self) -> str | None:
         if self.settings.postgres:

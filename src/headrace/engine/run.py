@@ -38,6 +38,7 @@ from headrace.engine.mode import Mode
 from headrace.engine.progress import Progress, State
 from headrace.engine.query import Running, write
 from headrace.engine.session import session
+from headrace.engine.wave import PAUSE_ON_CLUSTER_S, PAUSE_S, Wave
 from headrace.errors import LogError, RunError
 from headrace.graph.graph import Graph
 from headrace.graph.plan import Query, plan
@@ -70,6 +71,7 @@ class Run:
         self._stop = threading.Event()
         self._watcher: threading.Thread | None = None
         self._started_at = _now()
+        self._waves: dict[str, Wave] = {}
         self._rates: dict[str, tuple[float, int]] = {}
         self._last: dict[str, Progress] = {}
         self._away: str | None = None
@@ -239,6 +241,8 @@ class Run:
 
         def start() -> StreamingQuery:
             checkpoint.clear_unfinished(place)
+            if self.mode is Mode.LIVE:
+                self._waves[query.name] = self._wave(query.name, build.named)
             kafka = self.connection.spark()
             return write(records, query, build, mode=self.mode, checkpoint=place, kafka=kafka, batch=batch)
 
@@ -248,6 +252,16 @@ class Run:
         self._write(running, "starting", [])
         return running
 
+    def _wave(self, query: str, operators: Sequence[str]) -> Wave:
+        local = str(self.spark.sparkContext.master).startswith("local")
+        return Wave(
+            query,
+            operators,
+            bridge.gauges(self.spark),
+            partial(bridge.turn, self.spark, query),
+            pause_s=PAUSE_S if local else PAUSE_ON_CLUSTER_S,
+        )
+
     def _batch(self, frames: Frames, queries: Sequence[Query], report: Report) -> None:
         for query in queries:
             report(f"computing {query.name} (batch)")
@@ -256,11 +270,15 @@ class Run:
 
     def _watch(self) -> None:
         admin = self.connection.admin()
-        written = 0.0
+        supervised = written = 0.0
         with offsets.Groups(self.connection, self.app) as groups:
-            while not self._stop.wait(WATCH_S):
-                for running in self._running:
-                    running.supervise()
+            while not self._stop.wait(PAUSE_S if self.mode is Mode.LIVE else WATCH_S):
+                if time.monotonic() - supervised >= WATCH_S:
+                    supervised = time.monotonic()
+                    for running in self._running:
+                        running.supervise()
+                if self.mode is Mode.LIVE:
+                    self._commit_live(groups)
                 if time.monotonic() - written < PROGRESS_S:
                     continue
                 written = time.monotonic()
@@ -270,16 +288,27 @@ class Run:
                     lag = self._account(admin, groups, running, mine)
                     self._write(running, "failed" if running.error else "running", mine, lag)
 
+    def _commit_live(self, groups: offsets.Groups) -> None:
+        """Commit what the queries have worked off and written."""
+        gauges = bridge.gauges(self.spark)
+        for query, wave in list(self._waves.items()):
+            if done := wave.step(gauges):
+                try:
+                    groups.commit(query, done)
+                except (KafkaException, LogError):
+                    self._away = self._away or _now()
+
     def _account(
         self, admin: offsets.AdminClient, groups: offsets.Groups, running: Running, gauges: list[bridge.Gauge]
     ) -> dict[str, int]:
-        """Commit what the query has consumed, and give what it has not."""
+        """What the query has not consumed; in exact mode commit what it has."""
         consumed = offsets.read_so_far(gauges, running.query.name)
         last = running.spark.lastProgress if running.spark else None
         if self.mode is Mode.EXACT:
             consumed = checkpoint.covered(source.endOffset or "" for source in last.sources) if last else {}
         try:
-            groups.commit(running.query.name, consumed)
+            if self.mode is Mode.EXACT:
+                groups.commit(running.query.name, consumed)
             ends = offsets.ends(admin, consumed)
             self._away = None
         except (KafkaException, LogError):

@@ -19,15 +19,16 @@ from pyspark.sql import DataFrame, SparkSession
 Clock = Any  # the kernel's object
 PLUGIN = "headrace.kernel.MeterPlugin"
 TRANSACTIONAL_SINK = "headrace.kernel.TransactionalSink"
+IN_FLIGHT = "headrace.kernel.InFlight"
 
 
 @dataclass
 class Build:
     """The query whose plan is being built: where its side outputs go, and which operators it turned out to have.
 
-    `operators` describes each stateful operator by what its state depends on, in the order of the plan. `sink` names
-    the transactions of what the query writes, and `run` this start of it; without a `sink` side outputs are written as
-    they come.
+    `operators` describes each stateful operator by what its state depends on, in the order of the plan, and `named`
+    has their names. `sink` names the transactions of what the query writes, and `run` this start of it; without a
+    `sink` side outputs are written as they come.
     """
 
     query: str
@@ -37,18 +38,24 @@ class Build:
     sink: str | None = None
     run: str = ""
     operators: list[str] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
     sides: int = 0
 
     def operator(self, kind: str, state: str) -> str:
         """Note an operator; its name is `dedupe`, `dedupe_2`, …"""
         same = sum(1 for known in self.operators if known.startswith(f"{kind} "))
         self.operators.append(f"{kind} {state}")
-        return kind if same == 0 else f"{kind}_{same + 1}"
+        self.named.append(kind if same == 0 else f"{kind}_{same + 1}")
+        return self.named[-1]
 
 
 @dataclass(frozen=True)
 class Gauge:
-    """The counts of one source partition or operator partition in this run; -1 or None where it has none."""
+    """The counts of one source partition or operator partition in this run; -1 or None where it has none.
+
+    In live mode: the rows of either wave (engine/wave.py) that were `sent` to an operator and `taken` by it, and the
+    time of the oldest record that the log has not acknowledged.
+    """
 
     query: str
     of: str
@@ -61,6 +68,9 @@ class Gauge:
     event_time_us: int | None
     state_keys: int = -1
     state_bytes: int = -1
+    sent: tuple[int, int] = (0, 0)
+    taken: tuple[int, int] = (0, 0)
+    unwritten_ms: int | None = None
 
 
 _BUILD: ContextVar[Build | None] = ContextVar("headrace_build", default=None)
@@ -188,9 +198,11 @@ def gauges(spark: SparkSession) -> list[Gauge]:
     found: list[Gauge] = []
     for line in _kernel(spark).Meter.snapshot().splitlines():
         query, of, partition, *values = line.split("\t")
-        rows, dead, late, repeats, next_offset, event_time, keys, size = map(int, values)
+        rows, dead, late, repeats, s0, s1, t0, t1, next_offset, event_time, keys, size, unwritten = map(int, values)
         time = None if event_time == _NO_TIME else event_time
-        found.append(Gauge(query, of, int(partition), rows, dead, late, repeats, next_offset, time, keys, size))
+        counts = (rows, dead, late, repeats, next_offset, time, keys, size)
+        waiting = None if unwritten == _NO_TIME else -unwritten
+        found.append(Gauge(query, of, int(partition), *counts, (s0, s1), (t0, t1), waiting))
     return found
 
 
@@ -198,6 +210,11 @@ def forget(spark: SparkSession, query: str) -> None:
     """Start the gauges and clocks of a query from zero; before it is planned."""
     _kernel(spark).Meter.forget(query)
     _kernel(spark).Watermark.forget(query)
+
+
+def turn(spark: SparkSession, query: str, operator: str) -> int:
+    """Mark the rows that are sent to an operator from now on; the number that they have."""
+    return _kernel(spark).Wave.turn(query, operator)
 
 
 def close(spark: SparkSession, run: str) -> None:

@@ -79,15 +79,20 @@ final class Origin {
     return name;
   }
 
-  /** Rows that come forth one by one, each with its origin said first. */
-  static <T> Iterator<T> telling(List<T> rows, List<String> origins) {
+  /** Rows that come forth one by one, each with its origin said first; at the end, when all were passed on, `done`. */
+  static <T> Iterator<T> telling(List<T> rows, List<String> origins, Runnable done) {
     Origin origin = current();
     Iterator<T> each = rows.iterator();
     Iterator<String> of = origins.iterator();
     return new Iterator<>() {
+      private boolean over;
+
       @Override
       public boolean hasNext() {
-        return each.hasNext();
+        boolean more = each.hasNext();
+        if (!more && !over) done.run();
+        over |= !more;
+        return more;
       }
 
       @Override
