@@ -91,6 +91,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
     return out, errors
 
 
+@pytest.mark.deep
 def test_a_view_is_killed_replayed_switched_and_brought_back(
     call: Call,
     process: Process,

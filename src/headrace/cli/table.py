@@ -60,8 +60,8 @@ def fill(settings: Settings, view: View, connection: Connection) -> None:
         with of_view(settings, view) as url:
             if url is None or holds(url, view) == view.topic:
                 return
-            count = fill_beside(url, view, connection)
-            terminal.note(f'the table "{view.app}"."{view.view}.{view.version}" has {count:,} changes more')
+            if count := fill_beside(url, view, connection):
+                terminal.note(f'the table "{view.app}"."{view.view}.{view.version}" has {count:,} changes more')
     except PartError as error:
         terminal.note(f"{error.what} The table is filled when the version becomes current.")
 
