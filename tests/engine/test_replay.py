@@ -250,6 +250,22 @@ def test_a_replay_that_was_cut_off_goes_on_and_doubles_nothing(shop: Shop, dice:
     assert topics.identities(shop.connection, [f"{shop.name}.large.v2"]) != before
 
 
+def test_a_version_that_is_half_gone_does_not_go_on(shop: Shop, dice: random.Random):
+    shop.run(OLD, "large")
+    shop.push(payments(dice, 10))
+    shop.replay(NEW, "large")
+
+    def killed(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        version.drop(shop.versions("large"), "v2", shop.connection, shop.settings, also=killed)
+    refused("HR-323", lambda: shop.promote("v2", "large"))
+    assert "half taken away" in str(refused("HR-322", lambda: shop.replay(NEW, "large")))
+    shop.drop("v2", "large")
+    assert list(shop.versions("large").there) == [FIRST_VERSION]
+
+
 def test_history_from_a_place_on(shop: Shop, dice: random.Random):
     events = payments(dice, 40)
     shop.run(OLD, "large")

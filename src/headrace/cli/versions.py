@@ -28,7 +28,8 @@ def list_versions(app: AppFile, *, bootstrap: Bootstrap = None, as_json: AsJson 
     for query in plan(graph):
         versions = Versions.of(graph, query.node.name, connection)
         for name, one in versions.there.items():
-            state = "current" if name == versions.current else "built" if one.built else "begun"
+            state = "dropped" if one.dropped else "built" if one.built else "begun"
+            state = "current" if name == versions.current else state
             rows.append((query.node.name, name, state, one.of.topic, one.start or None))
     header = ("query", "version", "state", "topic", "from")
     if as_json:

@@ -134,6 +134,14 @@ def _begun(versions: Versions, chosen: str, start: str | None, connection: Conne
         begun = versions.begun(chosen, start=place or BEGINNING)
         catalogue.record(connection, begun)
         return begun
+    if known.dropped:
+        raise RunError(
+            "HR-322",
+            f"The version `{chosen}` of `{query.node.name}` is half taken away, so it cannot go on.",
+            where=query.node.where,
+            found="`headrace versions drop` was interrupted",
+            fix="build it anew with --again, or call `headrace versions drop` again",
+        )
     same = {"function": known.code in (None, code := version.code(query)) or code is None}
     same["start"] = place in (None, known.start)
     for what, fits in same.items():
@@ -279,4 +287,8 @@ def _behind(versions: Versions, one: str, connection: Connection, settings: Sett
     at = checkpoint.reached(checkpoint.location(settings, graph.app, query.name))
     if not at:
         at = consumer.committed(connection, group(graph.app, query.name), sorted({topic for topic, _ in ends}))
+    # An older version may have read the topics of older versions, which nobody writes any more.
+    read = {topic for topic, _ in at} & set(topics.names(connection))
+    if read:
+        ends = {(topic, i): end for topic in read for i, end in topics.ends(connection, topic).items()}
     return sum(max(0, end - at.get(place, 0)) for place, end in ends.items())

@@ -10,8 +10,8 @@ when it has them; a switch holds the checkpoints of both versions. So no run goe
 a switch is refused while one runs (HR-324), and a run that was overtaken does not start (HR-328). Checkpoints that are
 not on a file system cannot be held: there a run goes on with the version that it has begun with until it ends.
 
-**A crash** in the middle of `promote` leaves the old version current or the new one. `drop` first marks the version as
-not built, so that what is half gone cannot become current; called again, it takes away the rest.
+**A crash** in the middle of `promote` leaves the old version current or the new one. `drop` first marks the version,
+so that what is half gone neither becomes current nor goes on; called again, it takes away the rest.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def drop(
                 found=f"versions: {', '.join(versions.there)}",
                 fix=f"make another one current first: `headrace promote app.py {name} --version …`",
             )
-        catalogue.record(connection, replace(found, built=False))
+        catalogue.record(connection, replace(found, built=False, dropped=True))
         written = found.of.topic
         topics.delete(connection, written, names.late_topic(written), names.dead_topic(written))
         query = names.versioned(name, version)

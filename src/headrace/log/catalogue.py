@@ -95,9 +95,9 @@ class View:
 class Version:
     """One version of what a query writes, current or not.
 
-    `built` says that it has read all that there was, so that it can become current; `start` is where it began, and
-    `code` what the function was then. `since` is where its topic ended when it last became current: who is told of
-    changes is told of those behind it.
+    `built` says that it has read all that there was, so that it can become current; `dropped` that somebody has begun
+    to take it away. `start` is where it began, and `code` what the function was then. `since` is where its topic ended
+    when it last became current: who is told of changes is told of those behind it.
     """
 
     of: View
@@ -105,6 +105,7 @@ class Version:
     start: str = ""
     code: str | None = None
     since: Mapping[int, int] = field(default_factory=dict, hash=False)
+    dropped: bool = False
 
     @property
     def name(self) -> str:
@@ -118,7 +119,7 @@ class Version:
     def encoded(self) -> bytes:
         """The value of its record."""
         since = {str(partition): offset for partition, offset in sorted(self.since.items())}
-        more = {"built": self.built, "start": self.start, "code": self.code, "since": since}
+        more = {"built": self.built, "dropped": self.dropped, "start": self.start, "code": self.code, "since": since}
         return codec.encode(self.of.as_json() | more)
 
     @classmethod
@@ -128,7 +129,8 @@ class Version:
             found = json.loads(record.value or b"")
             code = None if found["code"] is None else _text(found["code"])
             since = {int(partition): int(offset) for partition, offset in dict(found["since"]).items()}
-            return cls(View.of_json(found), bool(found["built"]), _text(found["start"]), code, since)
+            view, built, dropped = View.of_json(found), bool(found["built"]), bool(found["dropped"])
+            return cls(view, built, _text(found["start"]), code, since, dropped)
 
 
 @dataclass(frozen=True)
