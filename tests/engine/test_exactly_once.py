@@ -8,7 +8,6 @@ import random
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,11 +19,9 @@ import headrace as hr
 from headrace import names
 from headrace.engine import checkpoint
 from headrace.engine.mode import Mode
-from headrace.engine.run import Run
 from headrace.errors import RunError
 from headrace.log import catalogue
 from headrace.log.consumer import read
-from headrace.settings import Settings
 from headrace.testing import Driver, oracle
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -280,23 +277,6 @@ def test_a_repeat_in_live_mode_has_the_id_of_the_first(spark: SparkSession, boot
                 seen[number] = record.value
             assert len(seen) == per_event * len(events), name
             assert repeats > 0, name
-
-
-def test_a_view_that_is_read_by_another_function_is_refused(spark: SparkSession, bootstrap: str, tmp_path: Path):
-    declared = hr.App("nested")
-    declared.stream("scores", schema="player string, score bigint")
-
-    @declared.view(key="player")
-    def best(scores):
-        return hr.top(scores, 2, by="score")
-
-    @declared.stream
-    def winners(best):
-        return best
-
-    with pytest.raises(RunError, match="reads the view `best`") as refused:
-        Run.start(declared, mode=Mode.EXACT, settings=Settings.load(tmp_path), bootstrap=bootstrap, spark=spark)
-    assert refused.value.code == "HR-304"
 
 
 def test_partitions_that_come_together_without_a_shuffle_are_refused(spark: SparkSession, bootstrap: str):

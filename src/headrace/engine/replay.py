@@ -180,7 +180,7 @@ def _start(text: str, graph: Graph, query: Query, connection: Connection) -> str
     """Where `--from` says, as the catalogue keeps it: the beginning, or the positions of all partitions."""
     if text == BEGINNING:
         return BEGINNING
-    read = [graph.node(name).topic for name in query.reads]
+    read = _streams(graph, query)
     places = [(topic, one) for topic in read for one in topics.describe_partitions(connection, topic)]
     held = {(topic, one.partition): (one.first, one.next) for topic, one in places}
     if re.fullmatch(r"\d{1,18}", text, re.ASCII):
@@ -206,6 +206,11 @@ def _start(text: str, graph: Graph, query: Query, connection: Connection) -> str
             )
     every = {place: given.get(place, first) for place, (first, _) in held.items()}
     return ",".join(str(Position(*place, offset)) for place, offset in sorted(every.items()))
+
+
+def _streams(graph: Graph, query: Query) -> list[str]:
+    """The topics of which a part can be read; tables and views are always read whole."""
+    return [graph.node(name).topic for name in query.reads if graph.node(name).kind == "stream"]
 
 
 def _at(text: str, read: Sequence[str], connection: Connection) -> dict[tuple[str, int], int]:
@@ -246,8 +251,7 @@ def _for_spark(connection: Connection, starts: Starts) -> dict[str, str]:
 
 
 def _tell_what_is_gone(connection: Connection, query: Query, graph: Graph, starts: Starts, report: Report) -> None:
-    for name in query.reads:
-        topic = graph.node(name).topic
+    for topic in _streams(graph, query):
         if topic in starts or topic not in topics.names(connection):
             continue
         gone = [one for one in topics.describe_partitions(connection, topic) if one.first > 0]

@@ -20,6 +20,7 @@ Clock = Any  # the kernel's object
 PLUGIN = "headrace.kernel.MeterPlugin"
 TRANSACTIONAL_SINK = "headrace.kernel.TransactionalSink"
 IN_FLIGHT = "headrace.kernel.InFlight"
+PACKED = "__hr_row"
 
 
 @dataclass
@@ -114,6 +115,38 @@ def decode(
         records._jdf, query, topic, dead_topic, ddl, epoch_us, times, future_ms, side, clock
     )
     return DataFrame(rows, spark)
+
+
+def changes(
+    records: DataFrame,
+    *,
+    query: str,
+    topic: str,
+    dead_topic: str,
+    ddl: str,
+    key: Sequence[str],
+    envelope: bool,
+    epoch_us: int,
+    sign: str,
+    offset: str,
+    kafka: Mapping[str, str] | None,
+) -> DataFrame:
+    """What the records of a table's topic put and delete: rows of its schema, with the columns `sign` and `offset`.
+
+    With `envelope` they are Debezium's.
+    """
+    spark = records.sparkSession
+    side = _side_output(spark, kafka, _BUILD.get()) if kafka is not None else None
+    rows = _kernel(spark).RecordDecoder.changes(
+        records._jdf, query, topic, dead_topic, ddl, _strings(spark, key), envelope, epoch_us, sign, offset, side
+    )
+    return DataFrame(rows, spark)
+
+
+def packed(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """The rows with these columns replaced by one, `PACKED`, that holds them all."""
+    spark = rows.sparkSession
+    return DataFrame(_kernel(spark).PackedRow.packed(rows._jdf, _strings(spark, columns)), spark)
 
 
 def clock(

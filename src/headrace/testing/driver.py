@@ -47,6 +47,8 @@ from headrace.log.consumer import Record, read
 from headrace.log.dead import DeadLetter, dead_letters
 from headrace.log.producer import Producer
 from headrace.settings import Settings
+from headrace.testing import change
+from headrace.testing.change import Delete, Event
 
 REST_S = 0.5
 _NEVER_MS = 10 * 365 * 86_400_000
@@ -75,14 +77,20 @@ class Driver:
         topic.ensure(self.connection, topics.needed(self.graph, plan(self.graph)))
         self._producer = Producer(self.connection, linger_ms=1)
 
-    def push(self, source: str, events: Sequence[Mapping[str, Any] | bytes], *, partition: int | None = None) -> None:
+    def push(self, source: str, events: Sequence[Event], *, partition: int | None = None) -> None:
         """Write events to a source's topic, in this order; bytes are written as they are. Rows with the same id go to
-        the same partition, unless one is named."""
+        the same partition, unless one is named. A table gets its rows under their keys, and `Delete`."""
         node = self.graph.node(source)
-        identity = getattr(node, "id", None)
         for event in events:
-            key = str(event.get(identity)) if identity and isinstance(event, Mapping) else None
-            self._producer.send(node.topic, event, key=key, partition=partition)
+            if isinstance(node, Source) and node.kind == "table":
+                key, value = change.record(node, event)
+                self._producer.send(node.topic, value, key=key, partition=partition)
+            elif not isinstance(event, Delete):
+                identity = node.id if isinstance(node, Source) else None
+                name = str(event.get(identity)) if identity and isinstance(event, Mapping) else None
+                self._producer.send(node.topic, event, key=name, partition=partition)
+            else:
+                raise ValueError(f"`{source}` is a stream, and nothing is deleted from it")
         self._producer.flush()
 
     def advance(self, *, seconds: float = 300.0) -> None:

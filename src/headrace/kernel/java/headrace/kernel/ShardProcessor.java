@@ -74,13 +74,18 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       case "sliding" -> new Sliding(operator);
       case "global" -> new Running(operator);
       case "top" -> new Top(operator);
+      case "normalize" -> new Normalize(operator);
+      case "table_join" -> new TableJoin(operator);
       default -> new Windows(operator);
     };
   }
 
   /** Whether the operator takes rows that were gathered before they were sent. */
   static boolean gathers(Operator operator) {
-    return !operator.kind.equals("sliding") && !operator.kind.equals("top");
+    return switch (operator.kind) {
+      case "sliding", "top", "normalize", "table_join" -> false;
+      default -> true;
+    };
   }
 
   /** Whether rows need no event time. */
