@@ -14,7 +14,7 @@ from headrace.cli import terminal
 from headrace.cli.place import AppFile, AsJson, Bootstrap, connection_at, load_app, settings_at
 from headrace.doctor import checkpoints, outputs, pace, tables, topics
 from headrace.doctor.finding import Finding, Weight
-from headrace.engine import checkpoint, offsets, progress
+from headrace.engine import checkpoint, offsets, progress, version
 from headrace.errors import HeadraceError, LogError, RunError
 from headrace.graph.graph import Graph
 from headrace.graph.plan import Query, plan
@@ -54,14 +54,15 @@ class _Visit:
 
     def findings(self) -> Iterator[Finding]:
         """Everything that is found, the log first."""
-        queries = plan(self.graph)
         connection = self.log if isinstance(self.log, Connection) else None
+        graph = self.graph if connection is None else version.current(self.graph, connection)
+        queries = plan(graph)
         if isinstance(self.log, HeadraceError):
             yield Finding(Weight.BROKEN, "the log", self.log.what, str(self.log.found), self.log.fix)
         for query in queries:
             yield from self._query(query, connection)
         if connection is not None:
-            yield from topics.examine(self.graph, queries, connection)
+            yield from topics.examine(graph, queries, connection)
             views = catalogue.views(connection, self.graph.app)
             declared = {name: view for name, view in views.items() if name in self.graph.names}
             yield from tables.examine(declared, self._postgres(), connection)

@@ -108,8 +108,8 @@ def check(place: str, query: str, topics: Mapping[str, str], operators: list[str
         f"`{query}` was changed so that its state does not fit any more: {'; '.join(differences)}.",
         where=where,
         found=directory,
-        fix="give the function a new name to begin beside the old one, or delete the directory found to compute"
-        " everything again from the log",
+        fix="build it beside the old one and switch (`headrace replay`, `headrace promote`), give the function a new"
+        " name, or delete the directory found to compute everything again from the log",
     )
 
 

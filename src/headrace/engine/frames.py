@@ -33,7 +33,11 @@ _LARGE_FETCHES = {"kafka.max.poll.records": "5000", "kafka.max.partition.fetch.b
 
 @dataclass
 class Frames:
-    """Builds the frames of one run, which `run` names. `schemas` remembers what each written node holds."""
+    """Builds the frames of one run, which `run` names. `schemas` remembers what each written node holds.
+
+    `starts` are the offsets at which a query without a checkpoint begins, by topic and as Spark takes them; topics that
+    it does not name are read from their beginning.
+    """
 
     spark: SparkSession
     graph: Graph
@@ -41,6 +45,7 @@ class Frames:
     connection: Connection
     run: str = ""
     schemas: dict[str, StructType] = field(default_factory=dict)
+    starts: Mapping[str, str] = field(default_factory=dict)
 
     def result(self, query: Query) -> tuple[DataFrame, bridge.Build]:
         """The rows of a query, and the operators that it has."""
@@ -50,7 +55,7 @@ class Frames:
             build.sink, build.run = names.sink(self.graph.app, query.name), self.run
         with bridge.building(build):
             rows = self._call(query, query.node)
-        self.schemas[query.name] = rows.schema
+        self.schemas[query.node.name] = rows.schema
         return rows, build
 
     def records(self, query: Query) -> tuple[DataFrame, bridge.Build]:
@@ -141,7 +146,7 @@ class Frames:
             **self.connection.spark(),
             "kafka.isolation.level": "read_committed",
             "subscribe": topic,
-            "startingOffsets": "earliest",
+            "startingOffsets": self.starts.get(topic, "earliest"),
             "includeHeaders": "true",
         }
         if self.mode is Mode.EXACT:

@@ -32,7 +32,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import headrace.errors
 from headrace import duration
 from headrace.app import App
-from headrace.engine import checkpoint, offsets, orders, progress, topics, views
+from headrace.engine import checkpoint, offsets, orders, progress, topics, version, views
 from headrace.engine.frames import Frames
 from headrace.engine.mode import Mode
 from headrace.engine.progress import Progress, State
@@ -44,6 +44,7 @@ from headrace.graph.graph import Graph
 from headrace.graph.plan import Query, plan
 from headrace.kernel import bridge
 from headrace.log import catalogue, topic
+from headrace.log.catalogue import View
 from headrace.log.connection import Connection
 from headrace.settings import Settings
 
@@ -63,7 +64,9 @@ class Run:
         self.spark = spark
         self._id = uuid.uuid4().hex
         self._owns_spark = True
+        self.outputs: dict[str, View] = {}
         self._running: list[Running] = []
+        self._places: dict[str, str] = {}
         self._held = contextlib.ExitStack()
         self._stop = threading.Event()
         self._watcher: threading.Thread | None = None
@@ -88,18 +91,26 @@ class Run:
         bootstrap: str,
         only: Sequence[str] = (),
         spark: SparkSession | None = None,
+        beside: Mapping[str, str] | None = None,
         report: Report = lambda _: None,
     ) -> Run:
-        """Start every query of the app, or those named in `only`; a given session is used and left running."""
-        graph = app.graph() if isinstance(app, App) else app
-        queries = _chosen(plan(graph), only)
+        """Start every query of the app, or those named in `only`; a given session is used and left running.
+
+        Queries run in the versions that are current, or that the graph has chosen. With `beside` they are not current,
+        so nobody is told of what they write; it holds where they begin to read, by topic.
+        """
         connection = Connection.of(settings, bootstrap)
+        declared = app.graph() if isinstance(app, App) else app
+        graph = version.current(declared, connection)
+        queries = _chosen(plan(graph), only)
         with contextlib.ExitStack() as undo:
             places = {query.name: checkpoint.location(settings, graph.app, query.name) for query in queries}
             held = undo.enter_context(contextlib.ExitStack())
             if mode is not Mode.BATCH:
                 for query in queries:
                     held.enter_context(checkpoint.held(places[query.name], graph.app, query.name))
+            if error := version.overtaken(graph, version.current(declared, connection)):
+                raise error
             for name in topic.ensure(connection, topics.needed(graph, queries)):
                 report(f"created the topic {name}")
             owns = spark is None
@@ -107,8 +118,8 @@ class Run:
                 spark = _session(graph.app, settings, mode, report)
                 undo.callback(spark.stop)
             run = cls(graph.app, mode, settings, connection, spark)
-            run._owns_spark = owns
-            frames = Frames(spark, graph, mode, connection, run._id)
+            run._owns_spark, run._places = owns, places
+            frames = Frames(spark, graph, mode, connection, run._id, starts=beside or {})
             if mode is Mode.BATCH:
                 run._batch(frames, queries, report)
             else:
@@ -119,10 +130,11 @@ class Run:
                     if query in queries:
                         undo.callback(run._add(frames, query, places[query.name], identities).stop)
                         report(f"running {query.name} ({mode})")
-                    elif any(query.name in other.reads for other in queries):
+                    elif any(query.node.name in other.reads for other in queries):
                         frames.result(query)
-                shown = [query for query in queries if query.node.kind == "view"]
-                catalogue.publish(connection, *(views.described(graph, q, frames.schemas[q.name]) for q in shown))
+                run.outputs = {q.name: views.described(graph, q, frames.schemas[q.node.name]) for q in queries}
+                if beside is None:
+                    catalogue.publish(connection, *(one for one in run.outputs.values() if one.kind == "view"))
                 run._watcher = threading.Thread(target=run._watch, name="headrace-watch", daemon=True)
                 run._watcher.start()
             run._held.push(held.pop_all())
@@ -168,6 +180,13 @@ class Run:
             except PySparkException:
                 done = 0  # the watch starts it again
             time.sleep(WATCH_S / 10)
+
+    def covered(self, query: str) -> dict[tuple[str, int], int]:
+        """Exact mode: the next offsets behind what the finished batches of a query have read."""
+        running = next(one for one in self._running if one.query.name == query)
+        last = running.spark.lastProgress if running.spark else None
+        told = checkpoint.covered(source.endOffset or "" for source in last.sources) if last else {}
+        return checkpoint.reached(self._places[query]) | told
 
     def request_stop(self) -> None:
         """Let `wait` return; safe to call from a signal handler."""
@@ -389,7 +408,7 @@ def _package(settings: Settings) -> Path:
 
 
 def _chosen(queries: Sequence[Query], only: Sequence[str]) -> list[Query]:
-    known = {query.name for query in queries}
+    known = {query.node.name for query in queries}
     for name in only:
         if name not in known:
             raise RunError(
@@ -405,7 +424,7 @@ def _chosen(queries: Sequence[Query], only: Sequence[str]) -> list[Query]:
             found="no function",
             fix="declare a function with @app.stream or @app.view",
         )
-    return [query for query in queries if not only or query.name in only]
+    return [query for query in queries if not only or query.node.name in only]
 
 
 def _now() -> str:

@@ -1,4 +1,4 @@
-"""The views of a run, as the catalogue names them."""
+"""What a run writes, as the catalogue names it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ def columns(schema: StructType) -> StructType:
 
 
 def described(graph: Graph, query: Query, schema: StructType) -> View:
-    """The view that a query writes."""
+    """The view, or the stream, that a query writes."""
     return View(
         app=graph.app,
-        view=query.name,
+        view=query.node.name,
         topic=query.node.topic,
         schema=columns(schema).toDDL(),
         key=query.node.key,
+        kind=query.node.kind,
+        version=query.node.version,
         path=tuple(
             (step.name, step.node.topic, tuple(graph.node(name).topic for name in step.reads))
             for step in _leading_to(query, plan(graph))
@@ -37,6 +39,6 @@ def _leading_to(query: Query, queries: Sequence[Query]) -> list[Query]:
     """The queries whose results reach this one, in the order of the plan, itself the last."""
     found = [query]
     for step in reversed(queries):
-        if any(step.name in reader.reads for reader in found):
+        if any(step.node.name in reader.reads for reader in found):
             found.append(step)
     return found[::-1]

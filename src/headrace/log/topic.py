@@ -320,6 +320,20 @@ def group_offsets(connection: Connection, prefix: str) -> dict[str, dict[tuple[s
         return found
 
 
+def forget_groups(connection: Connection, group: str, prefix: str) -> None:
+    """Delete a group, and those whose names begin like this; one that is not there is fine."""
+    admin = connection.admin()
+    with connection.translated(f"forgetting the group {group}"):
+        groups = [one.group_id for one in admin.list_consumer_groups(request_timeout=TIMEOUT_S).result().valid]
+        gone = [one for one in groups if one == group or one.startswith(prefix)]
+        for answer in admin.delete_consumer_groups(gone, request_timeout=TIMEOUT_S).values() if gone else ():
+            try:
+                answer.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                    raise
+
+
 def _lag(connection: Connection, admin: AdminClient, topic: str, following: Mapping[int, int]) -> dict[str, int]:
     with connection.translated("listing the consumer groups"):
         kinds = {ConsumerGroupType.CONSUMER, ConsumerGroupType.CLASSIC}
