@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from headrace.cli import (
+    capture,
     certify,
     dead,
     declaration,
@@ -25,6 +26,7 @@ from headrace.cli import (
     parts,
     run,
     serve,
+    slot,
     state,
     status,
     terminal,
@@ -84,6 +86,9 @@ app.command(
 app.command(epilog="Examples:\n\n`headrace follow app.py`\n\n`headrace follow app.py --only totals --rebuild totals`")(
     follow.follow
 )
+app.command(epilog="Examples:\n\n`headrace capture app.py`\n\n`headrace capture app.py --snapshot-again public.cards`")(
+    capture.capture
+)
 app.command(epilog="Example: `headrace status --watch`")(status.status)
 app.command(epilog="Example: `headrace state alerts`")(state.state)
 app.command(epilog="Example: `headrace lateness app.py transactions`")(lateness.lateness)
@@ -92,6 +97,7 @@ app.command(epilog="Example: `headrace certify app.py --kills 20 --seed 7`")(cer
 app.command(epilog="Example: `headrace serve app.py --port 8600`")(serve.serve)
 app.add_typer(topic.commands, name="topic")
 app.add_typer(dead.commands, name="dead")
+app.add_typer(slot.commands, name="slot")
 app.add_typer(parts.commands, name="parts")
 app.command()(parts.setup)
 

@@ -1,0 +1,848 @@
+"""Capture from the moment that database and log answer to the moment that one of them does not.
+
+It begins where the log says that the last session ended. The stream brings whole transactions in the order of their
+commits; they are written to Kafka in that order, one or many in a Kafka transaction and never a part of one, with the
+place after the last of them. After the commit, and not before, the slot is told that it may forget.
+
+A Kafka transaction is committed as soon as the stream has nothing more at hand, or when it has become large or old.
+While nothing happens, the place moves with the server's own (a heartbeat), so that a quiet table holds nothing back.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from headrace import names
+from headrace.capture import lsn as places
+from headrace.capture import outbox, pgoutput, prerequisites, present, publication, slot, snapshot, state, table, value
+from headrace.capture.database import Away, connect, connect_for_replication, meaning, translated
+from headrace.capture.difference import difference
+from headrace.capture.envelope import Envelope, Transaction
+from headrace.capture.kinds import Kinds
+from headrace.capture.relation import UNAVAILABLE, Relation
+from headrace.capture.slot import Slot
+from headrace.capture.snapshot import Reading
+from headrace.capture.state import Position, TableState
+from headrace.capture.stream import DATA, SlotLost, Stream
+from headrace.capture.table import Captured, Found
+from headrace.capture.writer import LARGEST, Writer
+from headrace.errors import CaptureError
+from headrace.log import dead
+from headrace.log.connection import Connection
+from headrace.log.topic import Topic, ensure
+
+MOST_RECORDS = 20_000
+MOST_S = 0.2
+WAIT_S = 0.1
+HEARTBEAT_S = 10.0
+HEALTH_S = 5.0
+READ_EVERY_S = 1.0
+TAKE_OVER_S = 15.0
+
+_INSERT, _UPDATE, _DELETE = pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE
+_BEGIN, _COMMIT = pgoutput.BEGIN, pgoutput.COMMIT
+_CHANGES = frozenset((_INSERT, _UPDATE, _DELETE))
+_NULL = value.NULL
+_ROW = pgoutput.HEADER + 6
+"""Where the first row of a change begins: after its letter, the number of the table, and the kind of row."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be captured, and where from and to. `limit` is how many bytes of its log the server may hold back."""
+
+    app: str
+    url: str
+    connection: Connection
+    tables: tuple[Captured, ...]
+    limit: int | None = None
+
+
+class Live:
+    """A table while it is captured. `touched` are the keys that the stream brought since a range was begun."""
+
+    __slots__ = (
+        "captured", "dead", "envelope", "found", "key", "relation", "skipped", "state", "topic", "touched", "truncated",
+        "written",
+    )  # fmt: skip
+
+    def __init__(self, captured: Captured, found: Found | None, key: tuple[str, ...], told: TableState) -> None:
+        self.captured = captured
+        self.found = found
+        self.key = key
+        self.state = told
+        self.topic = captured.topic
+        self.relation: Relation | None = None
+        self.envelope: Envelope | None = None
+        self.touched: set[bytes] | None = None
+        self.truncated = False
+        self.written = self.skipped = self.dead = 0
+
+    @property
+    def is_paused(self) -> bool:
+        return self.state.paused is not None
+
+
+@dataclass
+class Health:
+    """How the slot is: bytes that the server keeps for it, bytes and seconds that it is behind."""
+
+    held: int = 0
+    behind: int = 0
+    seconds: float = 0.0
+    left: int | None = None
+    at: int = 0
+
+
+@dataclass
+class Wanted:
+    """Tables that are to be read again, and whether a lost slot may be made anew; each is granted once."""
+
+    tables: set[str] = field(default_factory=set)
+    slot: bool = False
+
+
+class Session:
+    """One session; `lives` and `health` tell how it is."""
+
+    def __init__(self, order: Order, again: Wanted, told: Callable[[str], None]) -> None:
+        self._order = order
+        self._again = again
+        self._told = told
+        self._name = names.slot(order.app)
+        self._memory = names.capture(order.app)
+        self._stack = ExitStack()
+        self._transaction: Transaction | None = None
+        self._previous: int | None = None
+        self._xids: deque[int] = deque(maxlen=10_000)
+        self._at = 0
+        self._opened = 0.0
+        self._window: tuple[Live, bytes] | None = None
+        self._holding = False
+        self._reached = False
+        self._dirty: dict[str, TableState | None] = {}
+        self._by_number: dict[int, Live | None] = {}
+        self._looked = self._beaten = self._read = 0.0
+        self._token = uuid.uuid4().hex
+        self._tokens = 0
+        self._confirm: Callable[[int], None] | None = None
+        self.lives: dict[str, Live] = {}
+        self.health = Health()
+
+    # The beginning
+
+    def begin(self) -> None:
+        """Everything before the first message; CaptureError when it cannot begin, Away when it cannot yet."""
+        order = self._order
+        self._database = connect(order.url, "capture")
+        self._stack.callback(self._database.close)
+        prerequisites.check(self._database, self._name, order.tables)
+        found = {one.table: self._find(one) for one in order.tables}
+        self._kinds = Kinds(self._database)
+        ensure(order.connection, topics(order.app, order.tables))
+        self._await_slot()
+        self._writer = Writer(order.connection, order.app)
+        self._stack.callback(self._writer.close)
+        remembered = state.recall(order.connection, order.app)
+        for name, (there, _, error) in found.items():
+            if there is None and error is not None and name not in remembered.tables:
+                raise error
+        added = publication.ensure(
+            self._database, self._name, [one for one in order.tables if found[one.table][0] is not None]
+        )
+        fresh = self._place(remembered.position, remembered.tables)
+        if added and not fresh:
+            self._settle(added)
+        self._remember(remembered.tables, found, added, fresh)
+        self._reading = Reading(order.url)
+        self._stack.callback(self._reading.end)
+        try:
+            self._stream = Stream.open(order.url, self._name, self._name, self._at)
+        except SlotLost as lost:
+            raise self._lost(str(lost)) from None
+        self._stack.callback(self._stream.close)
+        self._confirm = self._stream.confirm
+        self._beaten = self._read = time.monotonic()
+        self._open_outboxes()
+
+    def close(self) -> None:
+        """Give up what is not committed, and all connections."""
+        self._stack.close()
+
+    def _find(self, captured: Captured) -> tuple[Found | None, tuple[str, ...], CaptureError | None]:
+        try:
+            found = table.find(self._database, captured)
+            key = table.key(captured, found)
+            if captured.is_outbox:
+                outbox.check(captured, found)
+        except CaptureError as error:
+            if error.code in ("HR-603", "HR-620"):
+                raise
+            return None, captured.key, error
+        return found, key, None
+
+    def _await_slot(self) -> None:
+        """A reader that was killed may be there for a moment."""
+        until = time.monotonic() + TAKE_OVER_S
+        while (there := slot.find(self._database, self._name)) is not None and there.reader is not None:
+            if time.monotonic() > until:
+                raise CaptureError(
+                    "HR-608",
+                    f"The slot `{self._name}` is being read already.",
+                    found=f"server process {there.reader}",
+                    fix=f"stop the other capture of `{self._order.app}` first; if there is none, another app of the"
+                    " same name captures from this database",
+                )
+            time.sleep(0.1)
+
+    def _place(self, position: Position | None, remembered: Mapping[str, TableState]) -> bool:
+        """Find the slot, or make it; whether it is new."""
+        there = slot.find(self._database, self._name)
+        with closing(_Replication(self._order.url)) as replication:
+            connection = replication.connection
+            system, end = _identified(connection)
+            if position is not None and position.lsn is not None:
+                why = _why_lost(position, there, system, end)
+                if why is None:
+                    self._system, self._at = system, position.lsn
+                    return False
+                if not self._again.slot:
+                    raise self._lost(why)
+            elif position is None and there is not None and not self._again.slot:
+                raise CaptureError(
+                    "HR-609",
+                    f"The database has a slot `{self._name}`, and this Kafka knows nothing of it.",
+                    found=f"the slot is confirmed up to {places.show(there.confirmed or 0)}; the topic"
+                    f" `{self._memory}` holds no position",
+                    fix="if it belongs to another Kafka, give the app another name; if it was left over, drop it:"
+                    f" `headrace slot drop {self._name}`",
+                )
+            # Written first: a slot that is found beside it is the one that was being made.
+            self._system = system
+            self._writer.send(self._memory, state.POSITION, Position(system, self._name, None).encode())
+            self._writer.commit()
+            if there is not None:
+                slot.drop(self._database, self._name)
+            self._told(f"making the slot {self._name}; it waits for the transactions that run")
+            self._at = slot.create(connection, self._name)
+            self._again.slot = False
+        return True
+
+    def _lost(self, why: str) -> CaptureError:
+        return CaptureError(
+            "HR-607",
+            f"The slot `{self._name}` cannot go on where it was: {why}. Changes may be missing between.",
+            found=why,
+            fix="read every table again: `headrace capture app.py --snapshot-again all`; rows that are gone are"
+            " deleted from the topics too",
+        )
+
+    def _settle(self, added: Sequence[str]) -> None:
+        horizon = publication.horizon(self._database)
+        noted = False
+        while not publication.settled(self._database, horizon):
+            if not noted:
+                self._told(f"{', '.join(added)}: waiting for the transactions that began before it was published")
+                noted = True
+            time.sleep(0.05)
+
+    def _remember(
+        self,
+        remembered: Mapping[str, TableState],
+        found: Mapping[str, tuple[Found | None, tuple[str, ...], CaptureError | None]],
+        added: Collection[str],
+        fresh: bool,
+    ) -> None:
+        """Decide for each table whether it goes on, is read, or is paused."""
+        for captured in self._order.tables:
+            there, key, error = found[captured.table]
+            known = remembered.get(captured.table)
+            again = captured.table in self._again.tables
+            if there is None:
+                told = (known or TableState(0)).with_(paused=str(error))
+            elif known is None or fresh or again:
+                told = TableState(there.number, stale=self._stale(captured))
+            elif known.paused is None and (known.number != there.number or captured.table in added):
+                why = "was made anew" if known.number != there.number else "was not published for a time"
+                told = known.with_(paused=str(self._left(captured.table, why)))
+            else:
+                told = known
+            self._keep(captured.table, told) if told != known else None
+            live = Live(captured, there, key, told)
+            self.lives[captured.table] = live
+        gone = [name for name in remembered if name not in self.lives]
+        for name in gone:
+            self._dirty[name] = None
+            try:
+                publication.remove(self._database, self._name, [name])
+            except CaptureError:
+                self._told(f"{name} is captured no more; it stays in the publication {self._name}")
+        self._cut()
+        self._again.tables.clear()
+
+    def _stale(self, captured: Captured) -> dict[str, int] | None:
+        """Where the topic holds rows already: those that are gone must be found in the end."""
+        if captured.is_outbox:
+            return None
+        offsets = present.offsets(self._order.connection, captured.topic)
+        return {str(partition): end for partition, end in offsets.items()} if any(offsets.values()) else None
+
+    # The loop
+
+    def run(self, stop: Event) -> None:
+        """Write what the stream brings until it is to stop; then the stream is confirmed up to what is written."""
+        stream, get = self._stream, self._stream.get
+        message = self._message
+        while True:
+            try:
+                size, view = get(1)
+            except psycopg.Error as error:
+                raise Away(f"PostgreSQL has ended the stream: {error}") from None
+            if size > 0:
+                data = bytes(view)
+                if data[0] == DATA:
+                    message(data)
+                else:
+                    stream.keepalive(data)
+                if stop.is_set() and self._transaction is None and self._window is None:
+                    break
+            elif size == 0:
+                if stop.is_set() and self._transaction is None:
+                    break
+                self._idle()
+            else:
+                raise stream.ended()
+        if not self._holding:
+            if self._writer.is_open:
+                self._cut()
+            stream.confirm(stream.confirmed)
+
+    def _idle(self) -> None:
+        """The stream has nothing at hand."""
+        if self._transaction is None:
+            if self._writer.is_open and not self._holding:
+                self._cut()
+            if self._window is None:
+                self._next_range()
+            self._look_after()
+        self._stream.say_sometimes()
+        self._stream.wait(WAIT_S)
+
+    def _look_after(self) -> None:
+        now = time.monotonic()
+        if now - self._looked >= HEALTH_S:
+            self._looked = now
+            self._examine()
+        seen = self._stream.seen
+        if now - self._beaten >= HEARTBEAT_S and self._window is None and max(seen, self._at) > self._stream.confirmed:
+            self._at = max(seen, self._at)
+            self._cut()
+
+    def _cut(self) -> None:
+        """Commit the Kafka transaction with the place that it leads to, and let the slot forget what is below."""
+        writer = self._writer
+        for name, told in self._dirty.items():
+            writer.send(self._memory, state.key_of(name), None if told is None else told.encode())
+        writer.send(self._memory, state.POSITION, Position(self._system, self._name, self._at).encode())
+        writer.commit()
+        self._dirty.clear()
+        self._beaten = time.monotonic()
+        if self._confirm is not None:
+            self._confirm(self._at)
+
+    # Messages
+
+    def _message(self, data: bytes) -> None:
+        kind = data[pgoutput.HEADER]
+        if kind in _CHANGES:
+            live = self._by_number.get(int.from_bytes(data[26:30], "big"))
+            if live is None:
+                return
+            if live.state.paused is not None:
+                live.skipped += 1
+            elif live.captured.streams:
+                self._event(live, kind, data)
+            elif kind == _INSERT:
+                self._insert(live, data)
+            elif kind == _UPDATE:
+                self._update(live, data)
+            else:
+                self._delete(live, data)
+        elif kind == _BEGIN:
+            begun = pgoutput.begin(data)
+            self._transaction = Transaction(begun.xid, begun.commit, begun.at_us, self._previous)
+            if not self._writer.is_open:
+                self._opened = time.monotonic()
+        elif kind == _COMMIT:
+            self._commit(pgoutput.commit(data))
+        else:
+            self._rare(kind, data)
+
+    def _rare(self, kind: int, data: bytes) -> None:
+        if kind == pgoutput.RELATION:
+            self._announce(data)
+        elif kind == pgoutput.TRUNCATE:
+            for number in pgoutput.truncated(data):
+                self._truncate(self._by_number.get(number), _lsn(data))
+        elif kind == pgoutput.MESSAGE and self._window is not None:
+            said = pgoutput.message(data)
+            self._reached = self._reached or (said.prefix == self._memory and said.content == self._window[1])
+
+    def _commit(self, commit: pgoutput.Commit) -> None:
+        transaction = self._transaction
+        self._transaction = None
+        self._previous = commit.commit
+        self._at = commit.end
+        self._stream.seen = max(self._stream.seen, commit.end)
+        if transaction is not None:
+            self._xids.append(transaction.xid)
+            self.health.at = transaction.at_us
+        if self._reached:
+            self._reached = False
+            self._read_range()
+            return
+        writer = self._writer
+        if writer.is_open and not self._holding:
+            now = time.monotonic()
+            if writer.records >= MOST_RECORDS or now - self._opened >= MOST_S:
+                self._cut()
+                self._stream.say_sometimes()
+                if self._window is None and now - self._read >= READ_EVERY_S:
+                    self._next_range()
+                self._look_after()
+
+    def _insert(self, live: Live, data: bytes) -> None:
+        relation, envelope, transaction = live.relation, live.envelope, self._transaction
+        if relation is None or envelope is None or transaction is None:
+            raise RuntimeError("a change stands outside a transaction, or its table was not announced")
+        values: Any = relation.decode(data, _ROW)[0]
+        key = relation.key_of(values)
+        self._send(live, key, envelope.change(transaction, b"c", _NULL, relation.row(values), _lsn(data)))
+
+    def _update(self, live: Live, data: bytes) -> None:
+        relation, envelope, transaction = live.relation, live.envelope, self._transaction
+        if relation is None or envelope is None or transaction is None:
+            raise RuntimeError("a change stands outside a transaction, or its table was not announced")
+        mark, at = data[_ROW - 1], _ROW
+        old: Any = None
+        if mark != pgoutput.NEW:
+            old, at = relation.decode(data, at)
+            at += 1
+        new: Any = relation.decode(data, at)[0]
+        if None in new:
+            self._fill(live, relation, new, old, relation.fields(data, at))
+        lsn, key, after = _lsn(data), relation.key_of(new), relation.row(new)
+        before = relation.row(old) if mark == pgoutput.OLD else _NULL
+        if old is None or (old_key := relation.key_of(old)) == key:
+            self._send(live, key, envelope.change(transaction, b"u", before, after, lsn))
+            return
+        gone = before if mark == pgoutput.OLD else relation.only_key(old)
+        self._send(live, old_key, envelope.change(transaction, b"d", gone, _NULL, lsn))
+        self._send(live, old_key, None)
+        self._send(live, key, envelope.change(transaction, b"c", _NULL, after, lsn))
+
+    def _delete(self, live: Live, data: bytes) -> None:
+        relation, envelope, transaction = live.relation, live.envelope, self._transaction
+        if relation is None or envelope is None or transaction is None:
+            raise RuntimeError("a change stands outside a transaction, or its table was not announced")
+        old: Any = relation.decode(data, _ROW)[0]
+        before = relation.row(old) if data[_ROW - 1] == pgoutput.OLD else relation.only_key(old)
+        key = relation.key_of(old)
+        self._send(live, key, envelope.change(transaction, b"d", before, _NULL, _lsn(data)))
+        self._send(live, key, None)
+
+    def _event(self, live: Live, kind: int, data: bytes) -> None:
+        relation, transaction = live.relation, self._transaction
+        if relation is None or transaction is None or kind == _DELETE:
+            return
+        at = _ROW
+        if kind == _UPDATE and data[_ROW - 1] != pgoutput.NEW:
+            at = relation.decode(data, at)[1] + 1
+        transaction.changes += 1
+        self._deliver(live, relation, relation.fields(data, at), transaction, updated=kind == _UPDATE)
+
+    def _deliver(
+        self,
+        live: Live,
+        relation: Relation,
+        fields: Sequence[bytes | None],
+        transaction: Transaction | None,
+        *,
+        updated: bool = False,
+    ) -> None:
+        event = outbox.event(live.captured, relation, fields, updated=updated)
+        headers = event.headers
+        if event.dead:
+            live.dead += 1
+            number = (transaction.commit if transaction else self._at) * 1_000_000
+            number += transaction.changes if transaction else live.dead
+            headers = [
+                *headers,
+                (names.HEADER_PARTITION, b"0"),
+                (names.HEADER_OFFSET, b"%d" % number),
+                (names.HEADER_QUERY, names.CAPTURE.encode()),
+            ]
+        if live.touched is not None:
+            live.touched.add(_key_of_fields(relation, fields))
+        self._writer.send(event.topic, event.key, event.value, headers)
+        live.written += 1
+
+    def _send(self, live: Live, key: bytes, record: bytes | None) -> None:
+        if live.touched is not None:
+            live.touched.add(key)
+        if record is not None:
+            if len(record) > LARGEST:
+                self._pause(live, _too_large(live.captured, len(record), key))
+                return
+            live.written += 1
+        self._writer.send(live.topic, key, record)
+
+    def _fill(
+        self,
+        live: Live,
+        relation: Relation,
+        new: list[bytes | None],
+        old: Sequence[bytes | None] | None,
+        fields: Sequence[bytes | None],
+    ) -> None:
+        """Large values that the update left as they were are not in the log: they are in the old row if all of it was
+        logged, else they are asked for."""
+        missing = [place for place, one in enumerate(new) if one is None]
+        if old is not None and all(old[place] not in (None, _NULL) for place in missing):
+            for place in missing:
+                new[place] = old[place]
+            return
+        there = self._ask(live, relation, missing, relation.texts_of_key(fields))
+        for place, found in zip(missing, there, strict=True):
+            new[place] = found
+
+    def _ask(self, live: Live, relation: Relation, missing: Sequence[int], key: Sequence[str]) -> list[bytes]:
+        columns = [sql.SQL("format('%s', {})").format(sql.Identifier(relation.names[place])) for place in missing]
+        nulls = [sql.SQL("{} IS NULL").format(sql.Identifier(relation.names[place])) for place in missing]
+        condition = sql.SQL(" AND ").join(
+            sql.SQL("{} = {}").format(sql.Identifier(name), sql.Literal(text))
+            for name, text in zip(relation.key, key, strict=True)
+        )
+        query = sql.SQL("SELECT {}, {} FROM {} WHERE {}").format(
+            sql.SQL(", ").join(columns), sql.SQL(", ").join(nulls), live.captured.identifier, condition
+        )
+        try:
+            found = self._database.execute(query).fetchone()
+        except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable):
+            found = None
+        except psycopg.Error as error:
+            raise meaning(error, f"asking for large values of {live.captured.table}") from None
+        if found is None:
+            return [UNAVAILABLE] * len(missing)
+        answers: list[bytes] = []
+        for number, place in enumerate(missing):
+            raw, write = str(found[number]).encode(), relation.kinds[place].write
+            answers.append(_NULL if found[len(missing) + number] else raw if write is None else write(raw))
+        return answers
+
+    def _truncate(self, live: Live | None, lsn: int) -> None:
+        """Every row that the topic has is deleted, one by one."""
+        if live is None or live.captured.is_outbox:
+            return
+        if live.is_paused:
+            live.skipped += 1
+            return
+        transaction, envelope = self._transaction, live.envelope
+        if transaction is None or envelope is None:
+            raise RuntimeError("a TRUNCATE stands outside a transaction, or its table was not announced")
+        live.truncated = True
+        self._writer.flush()
+        for key in present.keys(self._order.connection, live.topic, alive=self._stream.say_sometimes):
+            self._send(live, key, envelope.change(transaction, b"d", key, _NULL, lsn))
+            self._send(live, key, None)
+
+    # Columns
+
+    def _announce(self, data: bytes) -> None:
+        told = pgoutput.announced(data)
+        live = self.lives.get(f"{told.schema}.{told.table}")
+        self._by_number[told.number] = live
+        if live is None or live.is_paused:
+            return
+        columns = tuple((column.name, column.type, column.modifier) for column in told.columns)
+        kinds = [self._kinds.of(column.type) for column in told.columns]
+        identity = {column.name for column in told.columns if column.in_identity}
+        if not live.captured.is_outbox and not set(live.key) <= identity:
+            self._pause(live, _unfollowed(live.captured, "its key, or what identifies a changed row, is another one"))
+            return
+        if columns != live.state.columns:
+            self._changed(live, columns)
+        if live.is_paused:
+            return
+        live.relation = Relation([column.name for column in told.columns], kinds, live.key)
+        live.envelope = Envelope(self._order.app, self._database.info.dbname, told.schema, told.table)
+
+    def _changed(self, live: Live, columns: tuple[tuple[str, int, int], ...]) -> None:
+        found = self._found(live)
+        result = difference(live.captured, live.state.columns, columns, self._kinds.of, found)
+        if result.verdict == "pause":
+            self._pause(live, _unfollowed(live.captured, result.what))
+            return
+        if result.verdict == "read" and not live.captured.is_outbox:
+            self._told(f"{live.captured.table}: {result.what}; it is read again")
+            self._keep(live, live.state.with_(columns=columns, reading=True, after=None))
+            return
+        if result.verdict == "follow":
+            self._told(f"{live.captured.table}: {result.what}")
+        self._keep(live, live.state.with_(columns=columns))
+
+    def _found(self, live: Live) -> Found | None:
+        try:
+            return table.find(self._database, live.captured)
+        except CaptureError:
+            return None
+
+    def _pause(self, live: Live, error: CaptureError) -> None:
+        self._keep(live, live.state.with_(paused=str(error)))
+        live.touched = None
+        if self._window is not None and self._window[0] is live:
+            self._window = None
+            self._reading.close()
+
+    def _keep(self, which: Live | str, told: TableState) -> None:
+        if isinstance(which, Live):
+            which.state, which = told, which.captured.table
+        self._dirty[which] = told
+
+    # Reading what was there before
+
+    def _open_outboxes(self) -> None:
+        """An outbox is read before the stream is: nothing is committed until its rows and those of the stream meet."""
+        for live in self.lives.values():
+            if live.captured.is_outbox and live.state.reading and not live.is_paused:
+                self._begin_range(live)
+                self._holding = True
+                return
+
+    def _next_range(self) -> None:
+        for live in self.lives.values():
+            if live.state.reading and not live.is_paused:
+                self._begin_range(live)
+                return
+
+    def _begin_range(self, live: Live) -> None:
+        live.touched, live.truncated = set(), False
+        while not self._sees_everything(*self._reading.open()):
+            time.sleep(0.002)
+        self._tokens += 1
+        token = f"{self._token} {self._tokens}".encode()
+        self._window = (live, token)
+        with translated("putting a message into the log"):
+            self._database.execute("SELECT pg_logical_emit_message(true, %s, %s)", (self._memory, token.decode()))
+
+    def _sees_everything(self, first: int, running: frozenset[int]) -> bool:
+        """Whether the reading transaction sees every transaction that the stream has brought."""
+        hidden = {one & 0xFFFFFFFF for one in running}
+        return not any(xid in hidden or (xid - first) & 0xFFFFFFFF < 0x80000000 for xid in self._xids)
+
+    def _read_range(self) -> None:
+        """The stream has come to the message: read, write, and remember how far."""
+        if self._window is None:
+            return
+        live, _ = self._window
+        self._window = None
+        touched, live.touched = live.touched or set(), None
+        if live.captured.is_outbox:
+            self._read_outbox(live, touched)
+            return
+        if live.truncated:  # what would be read is gone: once more
+            self._reading.close()
+            self._cut()
+            return
+        try:
+            self._write_range(live, touched)
+        except CaptureError as error:  # the table was dropped, or may not be read any more: the others go on
+            self._pause(live, error)
+        self._reading.close()
+        self._cut()
+        self._read = time.monotonic()
+        if not live.state.reading and not live.is_paused:
+            self._told(f"{live.captured.table}: all rows are read; changes follow")
+
+    def _write_range(self, live: Live, touched: set[bytes]) -> None:
+        found = self._reading.find(live.captured)
+        kinds = [self._kinds.of(column.type) for column in found.columns]
+        relation = Relation(found.names, kinds, live.key)
+        envelope = Envelope(self._order.app, self._database.info.dbname, live.captured.schema, live.captured.relation)
+        common, last, count = envelope.reading(self._at), None, 0
+        rows = self._reading.rows(live.captured, found.names, live.key, live.state.after, snapshot.ROWS)
+        with closing(rows):
+            for fields in rows:
+                values = relation.encode(fields)
+                key = relation.key_of(values)
+                last, count = fields, count + 1
+                if key not in touched:
+                    self._send(live, key, envelope.read(common, b"r", _NULL, relation.row(values)))
+                    if live.is_paused:
+                        return
+        if count >= snapshot.ROWS and last is not None:
+            told = live.state.with_(after=tuple(relation.texts_of_key(last)))
+        else:
+            self._sweep(live, envelope, common)
+            told = live.state.with_(reading=False, after=None, stale=None)
+        columns = tuple((column.name, column.type, column.modifier) for column in found.columns)
+        self._keep(live, told if told.columns else told.with_(columns=columns))
+
+    def _read_outbox(self, live: Live, touched: set[bytes]) -> None:
+        found = self._reading.find(live.captured)
+        relation = Relation(found.names, [self._kinds.of(column.type) for column in found.columns], live.key)
+        order = outbox.counting_column(found, live.key)
+        for fields in self._reading.in_order_of_writing(live.captured, found.names, order):
+            if _key_of_fields(relation, fields) not in touched:
+                self._deliver(live, relation, fields, None)
+        self._reading.close()
+        columns = tuple((column.name, column.type, column.modifier) for column in found.columns)
+        self._keep(live, live.state.with_(reading=False, columns=columns))
+        self._open_outboxes()
+        if self._window is None:
+            self._holding = False
+            self._cut()
+
+    def _sweep(self, live: Live, envelope: Envelope, common: bytes) -> None:
+        """Delete the rows that an earlier capture wrote and that are gone."""
+        if not live.state.stale:
+            return
+        self._writer.flush()
+        below = {int(partition): end for partition, end in live.state.stale.items()}
+        connection = self._order.connection
+        for key in present.keys(connection, live.topic, below=below, alive=self._stream.say_sometimes):
+            self._send(live, key, envelope.read(common, b"d", key, _NULL))
+            self._send(live, key, None)
+
+    # Health
+
+    def _examine(self) -> None:
+        there = slot.find(self._database, self._name)
+        if there is None:
+            raise self._lost("it was dropped")
+        if there.is_lost:
+            raise self._lost("the server has deleted what it had kept for it")
+        health = self.health
+        health.held, health.behind, health.left = there.held, there.behind, there.left
+        health.seconds = max(0.0, time.time() - health.at / 1e6) if there.behind and health.at else 0.0
+        self._limit(there)
+        published = publication.published(self._database, self._name)
+        for live in self.lives.values():
+            if live.is_paused:
+                continue
+            found = self._found(live)
+            if found is None or live.captured.table not in published:
+                why = "was dropped" if found is None else "is not published any more"
+                self._pause(live, self._left(live.captured.table, why))
+            elif found.number != live.state.number:
+                self._pause(live, self._left(live.captured.table, "was made anew"))
+        if self._dirty and not self._holding:
+            self._cut()
+
+    def _limit(self, there: Slot) -> None:
+        limit = self._order.limit
+        if limit is None or there.held <= limit:
+            return
+        self._stream.close()
+        slot.drop(self._database, self._name)
+        raise CaptureError(
+            "HR-614",
+            f"The slot `{self._name}` made the server keep more of its log than is allowed, and was dropped.",
+            found=f"{there.held:,} bytes, the limit is {limit:,}",
+            fix="see why the capture was slow or the log away; then read every table again: `headrace capture app.py"
+            " --snapshot-again all`",
+        )
+
+    def _left(self, name: str, why: str) -> CaptureError:
+        return CaptureError(
+            "HR-612",
+            f"The table `{name}` {why}, so changes of it may be missing.",
+            found=why,
+            fix=f"read it again: `headrace capture app.py --snapshot-again {name}`",
+        )
+
+
+class _Replication:
+    """A connection for commands about slots."""
+
+    def __init__(self, url: str) -> None:
+        self.connection = connect_for_replication(url)
+
+    def close(self) -> None:
+        self.connection.finish()
+
+
+def topics(app: str, tables: Sequence[Captured]) -> list[Topic]:
+    """Every topic that the capture of an app writes."""
+    config = {"max.message.bytes": str(LARGEST + 64 * 1024)}
+    made = [state.topic(app)]
+    for captured in tables:
+        if captured.is_outbox:
+            made.append(dead.declaration(captured.topic))
+            made += [Topic(topic, captured.partitions) for topic in captured.streams.values()]
+        else:
+            made.append(Topic(captured.topic, captured.partitions, compacted=True, config=config))
+    return made
+
+
+def _lsn(data: bytes) -> int:
+    return int.from_bytes(data[1:9], "big")
+
+
+def _key_of_fields(relation: Relation, fields: Sequence[bytes | None]) -> bytes:
+    return "\0".join(relation.texts_of_key(fields)).encode()
+
+
+def _identified(connection: Any) -> tuple[str, int]:
+    result = connection.exec_(b"IDENTIFY_SYSTEM")
+    if result.ntuples != 1:
+        raise Away(f"PostgreSQL does not say who it is: {result.get_error_message().strip()}")
+    return result.get_value(0, 0).decode(), places.parse(result.get_value(0, 2).decode())
+
+
+def _why_lost(position: Position, there: Slot | None, system: str, end: int) -> str | None:
+    """Why nothing can be read from a position on; None when it can."""
+    at = position.lsn or 0
+    if position.system != system:
+        return f"the database is another one (system {system}, not {position.system})"
+    if there is None:
+        return "it was dropped"
+    if there.is_lost:
+        return "the server has deleted what it had kept for it"
+    if (there.confirmed or 0) > at:
+        return f"it begins at {places.show(there.confirmed or 0)}, and {places.show(at)} was the last place written"
+    if end < at:
+        return f"the database was set back: its log ends at {places.show(end)}, and {places.show(at)} was written"
+    return None
+
+
+def _unfollowed(captured: Captured, what: str) -> CaptureError:
+    return CaptureError(
+        "HR-611",
+        f"The table `{captured.table}` was changed in a way that its readers would misunderstand: {what}.",
+        where=captured.where,
+        found=what,
+        fix="undo the change, or make the readers ready for it; then read the table again: `headrace capture app.py"
+        f" --snapshot-again {captured.table}`",
+    )
+
+
+def _too_large(captured: Captured, size: int, key: bytes) -> CaptureError:
+    return CaptureError(
+        "HR-613",
+        f"A row of `{captured.table}` is too large for a record.",
+        where=captured.where,
+        found=f"{size:,} bytes; the key is {key[:200].decode('utf-8', 'replace')}",
+        fix="keep large values elsewhere and a reference in the row; then read the table again: `headrace capture"
+        f" app.py --snapshot-again {captured.table}`",
+    )
