@@ -11,7 +11,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-
 from tests.capture.stage import Stage, eventually
 
 KILLS = 4
