@@ -233,8 +233,7 @@ def test_postgres_restarts_in_the_middle_of_a_transaction(bootstrap: str, tmp_pa
             # All of its processes end as if the power had failed; it recovers by itself from its log.
             victim = stage.execute("SELECT pg_backend_pid()")[0][0]
             os.kill(victim, signal.SIGKILL)
-            with pytest.raises(psycopg.OperationalError):
-                half.execute("COMMIT")
+            eventually(lambda: _is_ended(half))
             eventually(lambda: _answers(stage))
             stage.database = stage.connect()
             stage.execute("INSERT INTO cards VALUES (5000000, 'after')")
@@ -242,8 +241,41 @@ def test_postgres_restarts_in_the_middle_of_a_transaction(bootstrap: str, tmp_pa
         changes = stage.changes("cards")
         assert len(changes) == 40001
         assert {one["after"]["owner"] for one in changes} == {"whole", "after"}
+        stage.execute("ALTER SYSTEM SET max_replication_slots = 1")
+        stage.execute("ALTER SYSTEM SET wal_level = 'logical'")
         topics.delete(stage.connection, stage.topic("cards"), names.capture(stage.app))
         stage.close()
+    _check_a_server_that_is_not_ready(settings, bootstrap, home)
+
+
+def _check_a_server_that_is_not_ready(settings: Settings, bootstrap: str, home: Path) -> None:
+    with Parts.start(settings, kafka=False, postgres=True, report=print) as parts:
+        stage = Stage(parts.postgres_url, bootstrap, home)
+        stage.execute("CREATE TABLE cards (id int PRIMARY KEY)")
+        stage.execute("SELECT pg_create_logical_replication_slot('other', 'pgoutput')")
+        with stage.capturing(stage.table("cards")) as running:
+            running.wait_for("failed")
+        assert "HR-602" in str(running.capture.status.error)
+        assert "max_replication_slots = 11" in str(running.capture.status.error)
+        stage.execute("SELECT pg_drop_replication_slot('other')")
+        stage.execute("ALTER SYSTEM SET wal_level = 'replica'")
+        stage.close()
+    with Parts.start(settings, kafka=False, postgres=True, report=print) as parts:
+        stage = Stage(parts.postgres_url, bootstrap, home)
+        stage.execute("CREATE TABLE cards (id int PRIMARY KEY)")
+        with stage.capturing(stage.table("cards")) as running:
+            running.wait_for("failed")
+        assert "HR-601" in str(running.capture.status.error)
+        assert "ALTER SYSTEM SET wal_level = 'logical'" in str(running.capture.status.error)
+        stage.close()
+
+
+def _is_ended(connection: psycopg.Connection[tuple[object, ...]]) -> bool:
+    try:
+        connection.execute("SELECT 1")
+    except psycopg.OperationalError:
+        return True
+    return False
 
 
 def _answers(stage: Stage) -> bool:

@@ -63,7 +63,8 @@ VALUES: list[tuple[str, str, Any]] = [
     ("integer[]", "'[0:1]={5,6}'", [5, 6]),
     (
         "text[]",
-        """ARRAY['a', 'b,c', '{"x"}', NULL, 'NULL', 'back\\slash', '']""", ["a", "b,c", '{"x"}', None, "NULL", "back\\slash", ""],
+        """ARRAY['a', 'b,c', '{"x"}', NULL, 'NULL', 'back\\slash', '']""",
+        ["a", "b,c", '{"x"}', None, "NULL", "back\\slash", ""],
     ),
     ("numeric(6,2)[]", "'{1.50,2}'", ["1.50", "2.00"]),
     ("timestamptz[]", "ARRAY['2024-01-01 00:00+00'::timestamptz]", ["2024-01-01T00:00:00Z"]),

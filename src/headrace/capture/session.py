@@ -62,7 +62,7 @@ class Order:
     """What is to be captured, and where from and to. `limit` is how many bytes of its log the server may hold back."""
 
     app: str
-    url: str
+    url: str = field(repr=False)
     connection: Connection
     tables: tuple[Captured, ...]
     limit: int | None = None
@@ -754,7 +754,7 @@ class Session:
         if limit is None or there.held <= limit:
             return
         self._stream.close()
-        slot.drop(self._database, self._name)
+        slot.drop(self._database, self._name, patience_s=TAKE_OVER_S)
         raise CaptureError(
             "HR-614",
             f"The slot `{self._name}` made the server keep more of its log than is allowed, and was dropped.",

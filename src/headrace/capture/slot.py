@@ -6,6 +6,7 @@ server's disk: `Slot.held` is how much that is.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,8 +96,11 @@ def create(connection: PGconn, name: str) -> int:
     return lsn.parse((result.get_value(0, 1) or b"0/0").decode())
 
 
-def drop(connection: Connection, name: str) -> None:
-    """Give the slot up; CaptureError HR-608 when it is being read."""
+def drop(connection: Connection, name: str, *, patience_s: float = 0) -> None:
+    """Give the slot up; CaptureError HR-608 when it is being read, for longer than somebody takes to go away."""
+    until = time.monotonic() + patience_s
+    while (there := find(connection, name)) is not None and there.reader and time.monotonic() < until:
+        time.sleep(0.05)
     with translated(f"dropping the slot {name}"):
         try:
             connection.execute("SELECT pg_drop_replication_slot(%s)", (name,))
