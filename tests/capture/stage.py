@@ -26,6 +26,7 @@ from headrace.capture import slot
 from headrace.capture.capture import Capture
 from headrace.capture.session import Order
 from headrace.capture.table import Captured
+from headrace.errors import LogError
 from headrace.log.connection import Connection
 from headrace.log.consumer import Record, read
 
@@ -109,7 +110,13 @@ class Stage:
     # What came out
 
     def records(self, table: str) -> list[Record]:
-        return list(read(self.connection, self.topic(table)))
+        """Everything that a reader of committed records sees; nothing while the topic is not there."""
+        try:
+            return list(read(self.connection, self.topic(table)))
+        except LogError as error:
+            if error.code != "HR-205":
+                raise
+            return []
 
     def changes(self, table: str) -> list[dict[str, Any]]:
         return [json.loads(record.value) for record in self.records(table) if record.value is not None]
