@@ -1,8 +1,9 @@
 """Random transactions against the real server, while capture is killed at random: the topics tell the same story.
 
 Two connections run transactions at once: inserts, updates (of keys too), deletes, truncates, savepoints, rollbacks.
-Each transaction also writes one row to `ledger`, whose topic has one partition: it must hold every committed transaction,
-once, in the order of the commits. The seed of a run is printed; `HEADRACE_SEED` repeats it, `HEADRACE_DEEP` has more.
+Each transaction also writes one row to `ledger`, whose topic has one partition: it must hold every committed
+transaction, once, in the order of the commits. The seed of a run is printed; `HEADRACE_SEED` repeats it, and
+`HEADRACE_DEEP` has more.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ _CHANGE = (
     b'{"before":%b,"after":%b,%b%d,"sequence":"[%b,\\"%d\\"]"},"transaction":{"id":"%b","total_order":%d,'
     b'"data_collection_order":%d},"op":"%b",%b}'
 )
-_READ = b'{"before":%b,"after":%b,%b},"transaction":null,"op":"%b",%b}'
 
 
 @dataclass
@@ -84,15 +83,13 @@ class Envelope:
     def reading(self, at: int) -> bytes:
         """What all rows of a snapshot that is true at a place have in common."""
         now = moment(time.time_ns() // 1000)
-        return b'%b"snapshot":"incremental",%b,"txId":null,"xmin":null,"lsn":%d,"sequence":null' % (
-            self._source,
-            now,
-            at,
-        )
+        told = b'%b"snapshot":"incremental",%b,"txId":null,"xmin":null,"lsn":%d' % (self._source, now, at)
+        return b'%b,"sequence":null},"transaction":null,%b,"op":"' % (told, now)
 
-    def read(self, common: bytes, op: bytes, before: bytes, after: bytes) -> bytes:
+    @staticmethod
+    def read(common: bytes, op: bytes, before: bytes, after: bytes) -> bytes:
         """A row that a snapshot found (`r`), or found to be gone (`d`)."""
-        return _READ % (before, after, common, op, moment(time.time_ns() // 1000))
+        return b'{"before":%b,"after":%b,%b%b"}' % (before, after, common, op)
 
 
 def moment(microseconds: int) -> bytes:

@@ -10,6 +10,7 @@ While nothing happens, the place moves with the server's own (a heartbeat), so t
 
 from __future__ import annotations
 
+import struct
 import time
 import uuid
 from collections import deque
@@ -53,6 +54,8 @@ _INSERT, _UPDATE, _DELETE = pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE
 _BEGIN, _COMMIT = pgoutput.BEGIN, pgoutput.COMMIT
 _CHANGES = frozenset((_INSERT, _UPDATE, _DELETE))
 _NULL = value.NULL
+_HEAD = struct.Struct(">xQ16xxI").unpack_from
+"""The place of a change, and the number of its table."""
 _ROW = pgoutput.HEADER + 6
 """Where the first row of a change begins: after its letter, the number of the table, and the kind of row."""
 
@@ -365,7 +368,8 @@ class Session:
     def _message(self, data: bytes) -> None:
         kind = data[pgoutput.HEADER]
         if kind in _CHANGES:
-            live = self._by_number.get(int.from_bytes(data[26:30], "big"))
+            lsn, number = _HEAD(data)
+            live = self._by_number.get(number)
             if live is None:
                 return
             if live.state.paused is not None:
@@ -373,11 +377,11 @@ class Session:
             elif live.captured.streams:
                 self._event(live, kind, data)
             elif kind == _INSERT:
-                self._insert(live, data)
+                self._insert(live, data, lsn)
             elif kind == _UPDATE:
-                self._update(live, data)
+                self._update(live, data, lsn)
             else:
-                self._delete(live, data)
+                self._delete(live, data, lsn)
         elif kind == _BEGIN:
             begun = pgoutput.begin(data)
             self._transaction = Transaction(begun.xid, begun.commit, begun.at_us, self._previous)
@@ -421,15 +425,15 @@ class Session:
                     self._next_range()
                 self._look_after()
 
-    def _insert(self, live: Live, data: bytes) -> None:
+    def _insert(self, live: Live, data: bytes, lsn: int) -> None:
         relation, envelope, transaction = live.relation, live.envelope, self._transaction
         if relation is None or envelope is None or transaction is None:
             raise RuntimeError("a change stands outside a transaction, or its table was not announced")
         values: Any = relation.decode(data, _ROW)[0]
         key = relation.key_of(values)
-        self._send(live, key, envelope.change(transaction, b"c", _NULL, relation.row(values), _lsn(data)))
+        self._send(live, key, envelope.change(transaction, b"c", _NULL, relation.row(values), lsn))
 
-    def _update(self, live: Live, data: bytes) -> None:
+    def _update(self, live: Live, data: bytes, lsn: int) -> None:
         relation, envelope, transaction = live.relation, live.envelope, self._transaction
         if relation is None or envelope is None or transaction is None:
             raise RuntimeError("a change stands outside a transaction, or its table was not announced")
@@ -440,8 +444,8 @@ class Session:
             at += 1
         new: Any = relation.decode(data, at)[0]
         if None in new:
-            self._fill(live, relation, new, old, relation.fields(data, at))
-        lsn, key, after = _lsn(data), relation.key_of(new), relation.row(new)
+            new = self._filled(live, relation, new, old, relation.fields(data, at))
+        key, after = relation.key_of(new), relation.row(new)
         before = relation.row(old) if mark == pgoutput.OLD else _NULL
         if old is None or (old_key := relation.key_of(old)) == key:
             self._send(live, key, envelope.change(transaction, b"u", before, after, lsn))
@@ -451,14 +455,14 @@ class Session:
         self._send(live, old_key, None)
         self._send(live, key, envelope.change(transaction, b"c", _NULL, after, lsn))
 
-    def _delete(self, live: Live, data: bytes) -> None:
+    def _delete(self, live: Live, data: bytes, lsn: int) -> None:
         relation, envelope, transaction = live.relation, live.envelope, self._transaction
         if relation is None or envelope is None or transaction is None:
             raise RuntimeError("a change stands outside a transaction, or its table was not announced")
         old: Any = relation.decode(data, _ROW)[0]
         before = relation.row(old) if data[_ROW - 1] == pgoutput.OLD else relation.only_key(old)
         key = relation.key_of(old)
-        self._send(live, key, envelope.change(transaction, b"d", before, _NULL, _lsn(data)))
+        self._send(live, key, envelope.change(transaction, b"d", before, _NULL, lsn))
         self._send(live, key, None)
 
     def _event(self, live: Live, kind: int, data: bytes) -> None:
@@ -507,24 +511,23 @@ class Session:
             live.written += 1
         self._writer.send(live.topic, key, record)
 
-    def _fill(
+    def _filled(
         self,
         live: Live,
         relation: Relation,
-        new: list[bytes | None],
+        new: Sequence[bytes | None],
         old: Sequence[bytes | None] | None,
         fields: Sequence[bytes | None],
-    ) -> None:
+    ) -> list[bytes | None]:
         """Large values that the update left as they were are not in the log: they are in the old row if all of it was
         logged, else they are asked for."""
         missing = [place for place, one in enumerate(new) if one is None]
         if old is not None and all(old[place] not in (None, _NULL) for place in missing):
-            for place in missing:
-                new[place] = old[place]
-            return
-        there = self._ask(live, relation, missing, relation.texts_of_key(fields))
-        for place, found in zip(missing, there, strict=True):
-            new[place] = found
+            there = [old[place] for place in missing]
+        else:
+            there = self._ask(live, relation, missing, relation.texts_of_key(fields))
+        known = dict(zip(missing, there, strict=True))
+        return [known.get(place, one) for place, one in enumerate(new)]
 
     def _ask(self, live: Live, relation: Relation, missing: Sequence[int], key: Sequence[str]) -> list[bytes]:
         columns = [sql.SQL("format('%s', {})").format(sql.Identifier(relation.names[place])) for place in missing]

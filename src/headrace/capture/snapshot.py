@@ -15,11 +15,12 @@ of the range is remembered in the same Kafka transaction as its rows: after a ki
 from __future__ import annotations
 
 import re
+import select
 from collections.abc import Generator, Sequence
 from typing import Any
 
 import psycopg
-from psycopg import sql
+from psycopg import pq, sql
 
 from headrace.capture import table as tables
 from headrace.capture.database import connect, translated
@@ -91,10 +92,55 @@ class Reading:
         self._connection.close()
 
     def _copied(self, query: sql.Composed, captured: Captured) -> Generator[list[bytes | None]]:
-        statement = sql.SQL("COPY ({}) TO STDOUT").format(query)
-        with translated(f"reading {captured.table}"), self._connection.cursor().copy(statement) as copy:
-            for line in copy:
-                yield [_field(field) for field in bytes(line)[:-1].split(b"\t")]
+        """Through libpq's own calls: this is as hot as the stream."""
+        connection = self._connection.pgconn
+        statement = sql.SQL("COPY ({}) TO STDOUT").format(query).as_string(self._connection)
+        with translated(f"reading {captured.table}"):
+            connection.send_query(statement.encode())
+            try:
+                while (result := self._result()) is not None:
+                    if result.status == pq.ExecStatus.COPY_OUT:
+                        yield from self._lines()
+                    elif result.status != pq.ExecStatus.COMMAND_OK:
+                        raise psycopg.errors.error_from_result(result)
+            finally:
+                self._finish()
+
+    def _lines(self) -> Generator[list[bytes | None]]:
+        get = self._connection.pgconn.get_copy_data
+        while True:
+            size, line = get(1)
+            if size > 0:
+                raw = bytes(line)[:-1]
+                fields: Any = raw.split(b"\t")
+                yield fields if b"\\" not in raw else [_field(field) for field in fields]
+            elif size == 0:
+                self._wait()
+            else:
+                return
+
+    def _result(self) -> Any:
+        connection = self._connection.pgconn
+        while connection.is_busy():
+            self._wait()
+        return connection.get_result()
+
+    def _wait(self) -> None:
+        connection = self._connection.pgconn
+        connection.flush()
+        select.select([connection.socket], [], [], 1)
+        connection.consume_input()
+
+    def _finish(self) -> None:
+        """Where a reader has stopped in the middle, tell the server and take what it has sent."""
+        connection = self._connection.pgconn
+        if connection.transaction_status != pq.TransactionStatus.ACTIVE:
+            return
+        connection.get_cancel().cancel()
+        while (result := self._result()) is not None:
+            if result.status == pq.ExecStatus.COPY_OUT:
+                for _ in self._lines():
+                    pass
 
 
 def _field(field: bytes) -> bytes | None:

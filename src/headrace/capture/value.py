@@ -21,7 +21,7 @@ from typing import TypeAlias
 Write: TypeAlias = Callable[[bytes], bytes]
 
 NULL = b"null"
-_UNSAFE = re.compile(rb'[\x00-\x1f"\\]').search
+unsafe = re.compile(rb'[\x00-\x1f"\\]').search
 _ARRAY = re.compile(rb'(?P<mark>[{},])|"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^{},"]+)', re.DOTALL)
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 _MARKS = {b"{": b"[", b"}": b"]", b",": b","}
@@ -31,17 +31,23 @@ _MARKS = {b"{": b"[", b"}": b"]", b",": b","}
 class Kind:
     """How the values of a type are written: two types of one `form` look the same to a reader.
 
-    Without `write` the text is JSON already.
+    Without `write` the text is JSON already. `harmless` text needs quotes and nothing else.
     """
 
     form: str
     write: Write | None
+    harmless: bool = False
 
 
 def text(raw: bytes) -> bytes:
     """A JSON string."""
-    if _UNSAFE(raw) is None:
+    if unsafe(raw) is None:
         return b'"' + raw + b'"'
+    return escaped(raw)
+
+
+def escaped(raw: bytes) -> bytes:
+    """A JSON string of text with quotes, backslashes or control characters."""
     return json.dumps(raw.decode(), ensure_ascii=False).encode()
 
 
@@ -108,16 +114,15 @@ KINDS: dict[int, Kind] = {
     26: WHOLE,
     700: FLOAT,
     701: FLOAT,
-    1082: Kind("date", text),
-    1083: Kind("time", text),
+    1082: Kind("date", text, harmless=True),
+    1083: Kind("time", text, harmless=True),
     1114: Kind("timestamp", local),
     1184: Kind("timestamp with time zone", moment),
-    1266: Kind("time with time zone", text),
-    1700: Kind("decimal", text),
+    1266: Kind("time with time zone", text, harmless=True),
+    1700: Kind("decimal", text, harmless=True),
+    2950: Kind("text", text, harmless=True),
 }
 """PostgreSQL's own types by their number, where they are not simply text."""
-FIRST_OWN_TYPE = 16384
-"""Numbers below it are PostgreSQL's own types."""
 
 
 def array_of(kind: Kind) -> Kind:
