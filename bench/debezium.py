@@ -1,15 +1,19 @@
 """The peer of capture: Debezium's PostgreSQL connector in Kafka Connect, started as their documentation says.
 
-Its jars are resolved like every other jar, into the per-user cache. The settings are Debezium's defaults, with JSON
-without schemas; `TUNED` are the larger batches that its documentation names for throughput. It is a process of its own,
-which ends with the block.
+Kafka Connect is resolved like every other jar, into the per-user cache. Debezium's own parent is not published where
+its jars are, so that it cannot be resolved; its plug-in archive, which holds all that it needs, is fetched from where
+Connect came from. The settings are Debezium's defaults, with JSON without schemas; `TUNED` are the larger batches that
+its documentation names for throughput. It is a process of its own, which ends with the block.
 """
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
+import tarfile
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,18 +23,19 @@ import psutil
 from psycopg.conninfo import conninfo_to_dict
 
 from headrace.parts import jars, java
+from headrace.parts.cache import made_once, root
 from headrace.parts.jars import JarSet, Report
 
 CONNECT = JarSet(
-    "Debezium and Kafka Connect",
+    "Kafka Connect",
     (
         "org.apache.kafka:connect-runtime:4.3.1",
         "org.apache.kafka:connect-json:4.3.1",
-        "io.debezium:debezium-connector-postgres:3.6.2.Final",
         "org.apache.logging.log4j:log4j-slf4j-impl:2.25.1",
     ),
     transitive=True,
 )
+RELEASE = "3.6.2.Final"
 VERSION = "Debezium 3.6.2 in Kafka Connect 4.3.1"
 TUNED = {"max.batch.size": "20480", "max.queue.size": "81920", "poll.interval.ms": "10"}
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -61,7 +66,7 @@ def running(
     report: Report = lambda line: None,
 ) -> Iterator[Peer]:
     """Run a connector for the tables; its topics are `<prefix>.<schema>.<table>`, its state is kept in `place`."""
-    files = jars.files(CONNECT, report)
+    files = [*jars.files(CONNECT, report), *plugin(report)]
     given = conninfo_to_dict(url)
     place.mkdir(parents=True, exist_ok=True)
     worker, connector, log = place / "worker.properties", place / "connector.properties", place / "connect.log"
@@ -120,6 +125,26 @@ def running(
             started.kill()
             started.wait()
         time.sleep(0.2)  # the server needs a moment to see that the slot's reader has gone
+
+
+def plugin(report: Report) -> list[Path]:
+    """The jars of Debezium's connector; fetched once."""
+    name = f"debezium-connector-postgres-{RELEASE}"
+
+    def fetch(place: Path) -> None:
+        report(f"downloading {name}")
+        known = root() / "ivy" / "cache" / "org.apache.kafka" / "connect-runtime" / "ivydata-4.3.1.properties"
+        found = re.search(r"location=(\S+)/org/apache/kafka/", known.read_text(encoding="utf-8").replace("\\", ""))
+        if found is None:
+            raise RuntimeError(f"{known} does not say where the jars of Kafka Connect came from")
+        address = f"{found[1]}/io/debezium/debezium-connector-postgres/{RELEASE}/{name}-plugin.tar.gz"
+        with urllib.request.urlopen(address, timeout=120) as answer, tarfile.open(fileobj=answer, mode="r|gz") as all_:
+            for member in all_:
+                if member.isfile() and member.name.endswith(".jar"):
+                    member.name = Path(member.name).name
+                    all_.extract(member, place, filter="data")
+
+    return sorted(made_once("debezium", RELEASE, fetch).glob("*.jar"))
 
 
 def _free_port() -> int:

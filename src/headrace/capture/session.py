@@ -152,7 +152,7 @@ class Session:
         prerequisites.check(self._database, self._name, order.tables)
         found = {one.table: self._find(one) for one in order.tables}
         self._kinds = Kinds(self._database)
-        ensure(order.connection, topics(order.app, order.tables))
+        made = ensure(order.connection, topics(order.app, order.tables))
         self._await_slot()
         self._writer = Writer(order.connection, order.app)
         self._stack.callback(self._writer.close)
@@ -166,7 +166,7 @@ class Session:
         fresh = self._place(remembered.position, remembered.tables)
         if added and not fresh:
             self._settle(added)
-        self._remember(remembered.tables, found, added, fresh)
+        self._remember(remembered.tables, found, added, {*made}, fresh)
         self._reading = Reading(order.url)
         self._stack.callback(self._reading.end)
         try:
@@ -264,6 +264,7 @@ class Session:
         remembered: Mapping[str, TableState],
         found: Mapping[str, tuple[Found | None, tuple[str, ...], CaptureError | None]],
         added: Collection[str],
+        made: Collection[str],
         fresh: bool,
     ) -> None:
         """Decide for each table whether it goes on, is read, or is paused."""
@@ -278,6 +279,9 @@ class Session:
             elif known.paused is None and (known.number != there.number or captured.table in added):
                 why = "was made anew" if known.number != there.number else "was not published for a time"
                 told = known.with_(paused=str(self._left(captured.table, why)))
+            elif captured.topic in made:
+                self._told(f"{captured.table}: the topic {captured.topic} was gone; the table is read again")
+                told = TableState(there.number, known.columns, paused=known.paused)
             else:
                 told = known
             self._keep(captured.table, told) if told != known else None
