@@ -84,6 +84,30 @@ def test_what_cannot_be_delivered_is_kept_with_its_reason(stage: Stage):
     assert numbers(stage, "orders") == [1]
 
 
+def test_two_outboxes_that_hold_rows(stage: Stage):
+    """The stream brings rows of the second one before it is read: they come once nevertheless."""
+    captured = []
+    for name in ("outbox", "outbox2"):
+        stage.execute(TABLE.replace("outbox", name))
+        topic = names.captured_topic(stage.app, f"public.{name}")
+        streams = {f"orders_{name}": f"{stage.app}.orders_{name}"}
+        captured.append(Captured(f"public.{name}", f"public.{name}", topic, (), 1, streams=streams))
+    # The slot is there before the rows are, and they are before the outboxes are read.
+    stage.execute("CREATE TABLE cards (id int PRIMARY KEY)")
+    with stage.capturing(stage.table("cards")) as running:
+        running.wait_until_read()
+    stage.execute(f"ALTER PUBLICATION {names.slot(stage.app)} ADD TABLE outbox, outbox2")
+    for number in range(10):
+        for name in ("outbox", "outbox2"):
+            stage.execute(INSERT.replace("outbox", name), f"orders_{name}", "o", "x", json.dumps({"n": number}))
+    with stage.capturing(stage.table("cards"), *captured) as running:
+        running.wait_until_read()
+        for name in ("outbox", "outbox2"):
+            stage.execute(INSERT.replace("outbox", name), f"orders_{name}", "o", "x", json.dumps({"n": 10}))
+        eventually(lambda: len(events(stage, "orders_outbox2")) > 10 and len(events(stage, "orders_outbox")) > 10)
+    assert numbers(stage, "orders_outbox") == numbers(stage, "orders_outbox2") == list(range(11))
+
+
 def test_a_table_that_is_no_outbox(stage: Stage):
     stage.execute("CREATE TABLE outbox (id int PRIMARY KEY, payload text)")
     with stage.capturing(outbox(stage, "orders")) as running:

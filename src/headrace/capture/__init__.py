@@ -13,11 +13,16 @@ relation      the rows of a table as JSON, by the columns that the stream announ
 difference    what has changed in a table's columns, and whether that can be followed
 envelope      a change in Debezium's form
 outbox        a row of an outbox as the event that it holds
+kinds         how the values of each type are written
 snapshot      the rows that were there before
 present       the keys that a topic holds
 state         what capture remembers, in the log
 writer        Kafka transactions
-capture       all of it together, for an app
+live          the tables while they are captured
+changes       the changes of a transaction as records
+ranges        which rows are read when
+session       from the moment that database and log answer to the moment that one of them does not
+capture       sessions one after the other, for an app
 
 A change is written to Kafka in a transaction that also says how far the write-ahead log has been read; only then is the
 slot told that it may forget. So whatever ends this process, the next one goes on after the last transaction that was

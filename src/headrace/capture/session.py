@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import struct
 import time
-import uuid
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -21,16 +19,18 @@ from threading import Event
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
 from headrace import names
 from headrace.capture import lsn as places
-from headrace.capture import outbox, pgoutput, prerequisites, present, publication, slot, snapshot, state, table, value
-from headrace.capture.database import Away, connect, connect_for_replication, meaning, translated
+from headrace.capture import outbox, pgoutput, prerequisites, present, publication, slot, state, table
+from headrace.capture.changes import Changes
+from headrace.capture.database import Away, connect, connect_for_replication
 from headrace.capture.difference import difference
 from headrace.capture.envelope import Envelope, Transaction
 from headrace.capture.kinds import Kinds
-from headrace.capture.relation import UNAVAILABLE, Relation
+from headrace.capture.live import Live, Tables
+from headrace.capture.ranges import Ranges
+from headrace.capture.relation import Relation
 from headrace.capture.slot import Slot
 from headrace.capture.snapshot import Reading
 from headrace.capture.state import Position, TableState
@@ -53,11 +53,8 @@ TAKE_OVER_S = 15.0
 _INSERT, _UPDATE, _DELETE = pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE
 _BEGIN, _COMMIT = pgoutput.BEGIN, pgoutput.COMMIT
 _CHANGES = frozenset((_INSERT, _UPDATE, _DELETE))
-_NULL = value.NULL
 _HEAD = struct.Struct(">xQ16xxI").unpack_from
 """The place of a change, and the number of its table."""
-_ROW = pgoutput.HEADER + 6
-"""Where the first row of a change begins: after its letter, the number of the table, and the kind of row."""
 
 
 @dataclass(frozen=True)
@@ -69,31 +66,6 @@ class Order:
     connection: Connection
     tables: tuple[Captured, ...]
     limit: int | None = None
-
-
-class Live:
-    """A table while it is captured. `touched` are the keys that the stream brought since a range was begun."""
-
-    __slots__ = (
-        "captured", "dead", "envelope", "found", "key", "relation", "skipped", "state", "topic", "touched", "truncated",
-        "written",
-    )  # fmt: skip
-
-    def __init__(self, captured: Captured, found: Found | None, key: tuple[str, ...], told: TableState) -> None:
-        self.captured = captured
-        self.found = found
-        self.key = key
-        self.state = told
-        self.topic = captured.topic
-        self.relation: Relation | None = None
-        self.envelope: Envelope | None = None
-        self.touched: set[bytes] | None = None
-        self.truncated = False
-        self.written = self.skipped = self.dead = 0
-
-    @property
-    def is_paused(self) -> bool:
-        return self.state.paused is not None
 
 
 @dataclass
@@ -125,21 +97,10 @@ class Session:
         self._name = names.slot(order.app)
         self._memory = names.capture(order.app)
         self._stack = ExitStack()
-        self._transaction: Transaction | None = None
+        self._tables = Tables()
         self._previous: int | None = None
-        self._xids: deque[int] = deque(maxlen=10_000)
-        self._at = 0
-        self._opened = 0.0
-        self._window: tuple[Live, bytes] | None = None
-        self._holding = False
-        self._reached = False
-        self._dirty: dict[str, TableState | None] = {}
-        self._by_number: dict[int, Live | None] = {}
-        self._looked = self._beaten = self._read = 0.0
-        self._token = uuid.uuid4().hex
-        self._tokens = 0
+        self._opened = self._looked = self._beaten = 0.0
         self._confirm: Callable[[int], None] | None = None
-        self.lives: dict[str, Live] = {}
         self.health = Health()
 
     # The beginning
@@ -163,20 +124,37 @@ class Session:
         added = publication.ensure(
             self._database, self._name, [one for one in order.tables if found[one.table][0] is not None]
         )
-        fresh = self._place(remembered.position, remembered.tables)
+        self._changes = Changes(order.connection, self._writer, self._tables, self._database, self._live)
+        fresh = self._place(remembered.position)
         if added and not fresh:
             self._settle(added)
         self._remember(remembered.tables, found, added, {*made}, fresh)
-        self._reading = Reading(order.url)
-        self._stack.callback(self._reading.end)
+        reading = Reading(order.url)
+        self._stack.callback(reading.end)
+        self._ranges = Ranges(
+            order.app,
+            order.connection,
+            database=self._database,
+            reading=reading,
+            writer=self._writer,
+            tables=self._tables,
+            changes=self._changes,
+            alive=self._live,
+            told=self._told,
+        )
         try:
-            self._stream = Stream.open(order.url, self._name, self._name, self._at)
+            self._stream = Stream.open(order.url, self._name, self._name, self._changes.at)
         except SlotLost as lost:
             raise self._lost(str(lost)) from None
         self._stack.callback(self._stream.close)
         self._confirm = self._stream.confirm
-        self._beaten = self._read = time.monotonic()
-        self._open_outboxes()
+        self._beaten = time.monotonic()
+        self._ranges.begin()
+
+    @property
+    def lives(self) -> dict[str, Live]:
+        """The tables, by their names."""
+        return self._tables.by_name
 
     def close(self) -> None:
         """Give up what is not committed, and all connections."""
@@ -208,7 +186,7 @@ class Session:
                 )
             time.sleep(0.1)
 
-    def _place(self, position: Position | None, remembered: Mapping[str, TableState]) -> bool:
+    def _place(self, position: Position | None) -> bool:
         """Find the slot, or make it; whether it is new."""
         there = slot.find(self._database, self._name)
         with closing(_Replication(self._order.url)) as replication:
@@ -217,7 +195,7 @@ class Session:
             if position is not None and position.lsn is not None:
                 why = _why_lost(position, there, system, end)
                 if why is None:
-                    self._system, self._at = system, position.lsn
+                    self._system, self._changes.at = system, position.lsn
                     return False
                 if not self._again.slot:
                     raise self._lost(why)
@@ -237,7 +215,7 @@ class Session:
             if there is not None:
                 slot.drop(self._database, self._name)
             self._told(f"making the slot {self._name}; it waits for the transactions that run")
-            self._at = slot.create(connection, self._name)
+            self._changes.at = slot.create(connection, self._name)
             self._again.slot = False
         return True
 
@@ -284,12 +262,12 @@ class Session:
                 told = TableState(there.number, known.columns, paused=known.paused)
             else:
                 told = known
-            self._keep(captured.table, told) if told != known else None
-            live = Live(captured, there, key, told)
-            self.lives[captured.table] = live
-        gone = [name for name in remembered if name not in self.lives]
-        for name in gone:
-            self._dirty[name] = None
+            live = Live(captured, key, told)
+            self._tables.add(live)
+            if told != known:
+                self._tables.keep(live, told)
+        for name in [name for name in remembered if name not in self.lives]:
+            self._tables.forget(name)
             try:
                 publication.remove(self._database, self._name, [name])
             except CaptureError:
@@ -321,26 +299,23 @@ class Session:
                     message(data)
                 else:
                     stream.keepalive(data)
-                if stop.is_set() and self._transaction is None and self._window is None:
+                if stop.is_set() and self._changes.transaction is None and self._ranges.window is None:
                     break
             elif size == 0:
-                if stop.is_set() and self._transaction is None:
+                if stop.is_set() and self._changes.transaction is None:
                     break
                 self._idle()
             else:
                 raise stream.ended()
-        if not self._holding:
-            if self._writer.is_open:
-                self._cut()
-            stream.confirm(stream.confirmed)
+        if self._writer.is_open and not self._ranges.holding:
+            self._cut()
 
     def _idle(self) -> None:
         """The stream has nothing at hand."""
-        if self._transaction is None:
-            if self._writer.is_open and not self._holding:
+        if self._changes.transaction is None:
+            if self._writer.is_open and not self._ranges.holding:
                 self._cut()
-            if self._window is None:
-                self._next_range()
+            self._ranges.next()
             self._look_after()
         self._stream.say_sometimes()
         self._stream.wait(WAIT_S)
@@ -350,22 +325,26 @@ class Session:
         if now - self._looked >= HEALTH_S:
             self._looked = now
             self._examine()
-        seen = self._stream.seen
-        if now - self._beaten >= HEARTBEAT_S and self._window is None and max(seen, self._at) > self._stream.confirmed:
-            self._at = max(seen, self._at)
+        place = max(self._stream.seen, self._changes.at)
+        if now - self._beaten >= HEARTBEAT_S and self._ranges.window is None and place > self._stream.confirmed:
+            self._changes.at = place
             self._cut()
 
     def _cut(self) -> None:
         """Commit the Kafka transaction with the place that it leads to, and let the slot forget what is below."""
-        writer = self._writer
-        for name, told in self._dirty.items():
+        writer, at = self._writer, self._changes.at
+        for name, told in self._tables.changed.items():
             writer.send(self._memory, state.key_of(name), None if told is None else told.encode())
-        writer.send(self._memory, state.POSITION, Position(self._system, self._name, self._at).encode())
+        writer.send(self._memory, state.POSITION, Position(self._system, self._name, at).encode())
         writer.commit()
-        self._dirty.clear()
+        self._tables.changed.clear()
         self._beaten = time.monotonic()
         if self._confirm is not None:
-            self._confirm(self._at)
+            self._confirm(at)
+
+    def _live(self) -> None:
+        """Called from what takes long: the server must hear of us."""
+        self._stream.say_sometimes()
 
     # Messages
 
@@ -373,22 +352,22 @@ class Session:
         kind = data[pgoutput.HEADER]
         if kind in _CHANGES:
             lsn, number = _HEAD(data)
-            live = self._by_number.get(number)
+            live = self._tables.by_number.get(number)
             if live is None:
                 return
             if live.state.paused is not None:
                 live.skipped += 1
             elif live.captured.streams:
-                self._event(live, kind, data)
+                self._changes.event(live, kind, data)
             elif kind == _INSERT:
-                self._insert(live, data, lsn)
+                self._changes.insert(live, data, lsn)
             elif kind == _UPDATE:
-                self._update(live, data, lsn)
+                self._changes.update(live, data, lsn)
             else:
-                self._delete(live, data, lsn)
+                self._changes.delete(live, data, lsn)
         elif kind == _BEGIN:
             begun = pgoutput.begin(data)
-            self._transaction = Transaction(begun.xid, begun.commit, begun.at_us, self._previous)
+            self._changes.transaction = Transaction(begun.xid, begun.commit, begun.at_us, self._previous)
             if not self._writer.is_open:
                 self._opened = time.monotonic()
         elif kind == _COMMIT:
@@ -401,191 +380,48 @@ class Session:
             self._announce(data)
         elif kind == pgoutput.TRUNCATE:
             for number in pgoutput.truncated(data):
-                self._truncate(self._by_number.get(number), _lsn(data))
-        elif kind == pgoutput.MESSAGE and self._window is not None:
-            said = pgoutput.message(data)
-            self._reached = self._reached or (said.prefix == self._memory and said.content == self._window[1])
+                self._changes.truncate(self._tables.by_number.get(number), int.from_bytes(data[1:9], "big"))
+        elif kind == pgoutput.MESSAGE:
+            self._ranges.hear(pgoutput.message(data))
 
     def _commit(self, commit: pgoutput.Commit) -> None:
-        transaction = self._transaction
-        self._transaction = None
+        transaction, self._changes.transaction = self._changes.transaction, None
         self._previous = commit.commit
-        self._at = commit.end
+        self._changes.at = commit.end
         self._stream.seen = max(self._stream.seen, commit.end)
         if transaction is not None:
-            self._xids.append(transaction.xid)
+            self._ranges.saw(transaction.xid)
             self.health.at = transaction.at_us
-        if self._reached:
-            self._reached = False
-            self._read_range()
+        if self._ranges.reached:
+            self._ranges.read()
+            if not self._ranges.holding:
+                self._cut()
             return
         writer = self._writer
-        if writer.is_open and not self._holding:
+        if writer.is_open and not self._ranges.holding:
             now = time.monotonic()
             if writer.records >= MOST_RECORDS or now - self._opened >= MOST_S:
                 self._cut()
                 self._stream.say_sometimes()
-                if self._window is None and now - self._read >= READ_EVERY_S:
-                    self._next_range()
+                if now - self._ranges.ended >= READ_EVERY_S:
+                    self._ranges.next()
                 self._look_after()
-
-    def _insert(self, live: Live, data: bytes, lsn: int) -> None:
-        relation, envelope, transaction = live.relation, live.envelope, self._transaction
-        if relation is None or envelope is None or transaction is None:
-            raise RuntimeError("a change stands outside a transaction, or its table was not announced")
-        values: Any = relation.decode(data, _ROW)[0]
-        key = relation.key_of(values)
-        self._send(live, key, envelope.change(transaction, b"c", _NULL, relation.row(values), lsn))
-
-    def _update(self, live: Live, data: bytes, lsn: int) -> None:
-        relation, envelope, transaction = live.relation, live.envelope, self._transaction
-        if relation is None or envelope is None or transaction is None:
-            raise RuntimeError("a change stands outside a transaction, or its table was not announced")
-        mark, at = data[_ROW - 1], _ROW
-        old: Any = None
-        if mark != pgoutput.NEW:
-            old, at = relation.decode(data, at)
-            at += 1
-        new: Any = relation.decode(data, at)[0]
-        if None in new:
-            new = self._filled(live, relation, new, old, relation.fields(data, at))
-        key, after = relation.key_of(new), relation.row(new)
-        before = relation.row(old) if mark == pgoutput.OLD else _NULL
-        if old is None or (old_key := relation.key_of(old)) == key:
-            self._send(live, key, envelope.change(transaction, b"u", before, after, lsn))
-            return
-        gone = before if mark == pgoutput.OLD else relation.only_key(old)
-        self._send(live, old_key, envelope.change(transaction, b"d", gone, _NULL, lsn))
-        self._send(live, old_key, None)
-        self._send(live, key, envelope.change(transaction, b"c", _NULL, after, lsn))
-
-    def _delete(self, live: Live, data: bytes, lsn: int) -> None:
-        relation, envelope, transaction = live.relation, live.envelope, self._transaction
-        if relation is None or envelope is None or transaction is None:
-            raise RuntimeError("a change stands outside a transaction, or its table was not announced")
-        old: Any = relation.decode(data, _ROW)[0]
-        before = relation.row(old) if data[_ROW - 1] == pgoutput.OLD else relation.only_key(old)
-        key = relation.key_of(old)
-        self._send(live, key, envelope.change(transaction, b"d", before, _NULL, lsn))
-        self._send(live, key, None)
-
-    def _event(self, live: Live, kind: int, data: bytes) -> None:
-        relation, transaction = live.relation, self._transaction
-        if relation is None or transaction is None or kind == _DELETE:
-            return
-        at = _ROW
-        if kind == _UPDATE and data[_ROW - 1] != pgoutput.NEW:
-            at = relation.decode(data, at)[1] + 1
-        transaction.changes += 1
-        self._deliver(live, relation, relation.fields(data, at), transaction, updated=kind == _UPDATE)
-
-    def _deliver(
-        self,
-        live: Live,
-        relation: Relation,
-        fields: Sequence[bytes | None],
-        transaction: Transaction | None,
-        *,
-        updated: bool = False,
-    ) -> None:
-        event = outbox.event(live.captured, relation, fields, updated=updated)
-        headers = event.headers
-        if event.dead:
-            live.dead += 1
-            number = (transaction.commit if transaction else self._at) * 1_000_000
-            number += transaction.changes if transaction else live.dead
-            headers = [
-                *headers,
-                (names.HEADER_PARTITION, b"0"),
-                (names.HEADER_OFFSET, b"%d" % number),
-                (names.HEADER_QUERY, names.CAPTURE.encode()),
-            ]
-        if live.touched is not None:
-            live.touched.add(_key_of_fields(relation, fields))
-        self._writer.send(event.topic, event.key, event.value, headers)
-        live.written += 1
-
-    def _send(self, live: Live, key: bytes, record: bytes | None) -> None:
-        if live.touched is not None:
-            live.touched.add(key)
-        if record is not None:
-            if len(record) > LARGEST:
-                self._pause(live, _too_large(live.captured, len(record), key))
-                return
-            live.written += 1
-        self._writer.send(live.topic, key, record)
-
-    def _filled(
-        self,
-        live: Live,
-        relation: Relation,
-        new: Sequence[bytes | None],
-        old: Sequence[bytes | None] | None,
-        fields: Sequence[bytes | None],
-    ) -> list[bytes | None]:
-        """Large values that the update left as they were are not in the log: they are in the old row if all of it was
-        logged, else they are asked for."""
-        missing = [place for place, one in enumerate(new) if one is None]
-        if old is not None and all(old[place] not in (None, _NULL) for place in missing):
-            there = [old[place] for place in missing]
-        else:
-            there = self._ask(live, relation, missing, relation.texts_of_key(fields))
-        known = dict(zip(missing, there, strict=True))
-        return [known.get(place, one) for place, one in enumerate(new)]
-
-    def _ask(self, live: Live, relation: Relation, missing: Sequence[int], key: Sequence[str]) -> list[bytes]:
-        columns = [sql.SQL("format('%s', {})").format(sql.Identifier(relation.names[place])) for place in missing]
-        nulls = [sql.SQL("{} IS NULL").format(sql.Identifier(relation.names[place])) for place in missing]
-        condition = sql.SQL(" AND ").join(
-            sql.SQL("{} = {}").format(sql.Identifier(name), sql.Literal(text))
-            for name, text in zip(relation.key, key, strict=True)
-        )
-        query = sql.SQL("SELECT {}, {} FROM {} WHERE {}").format(
-            sql.SQL(", ").join(columns), sql.SQL(", ").join(nulls), live.captured.identifier, condition
-        )
-        try:
-            found = self._database.execute(query).fetchone()
-        except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable):
-            found = None
-        except psycopg.Error as error:
-            raise meaning(error, f"asking for large values of {live.captured.table}") from None
-        if found is None:
-            return [UNAVAILABLE] * len(missing)
-        answers: list[bytes] = []
-        for number, place in enumerate(missing):
-            raw, write = str(found[number]).encode(), relation.kinds[place].write
-            answers.append(_NULL if found[len(missing) + number] else raw if write is None else write(raw))
-        return answers
-
-    def _truncate(self, live: Live | None, lsn: int) -> None:
-        """Every row that the topic has is deleted, one by one."""
-        if live is None or live.captured.is_outbox:
-            return
-        if live.is_paused:
-            live.skipped += 1
-            return
-        transaction, envelope = self._transaction, live.envelope
-        if transaction is None or envelope is None:
-            raise RuntimeError("a TRUNCATE stands outside a transaction, or its table was not announced")
-        live.truncated = True
-        self._writer.flush()
-        for key in present.keys(self._order.connection, live.topic, alive=self._stream.say_sometimes):
-            self._send(live, key, envelope.change(transaction, b"d", key, _NULL, lsn))
-            self._send(live, key, None)
 
     # Columns
 
     def _announce(self, data: bytes) -> None:
         told = pgoutput.announced(data)
         live = self.lives.get(f"{told.schema}.{told.table}")
-        self._by_number[told.number] = live
+        self._tables.by_number[told.number] = live
         if live is None or live.is_paused:
             return
         columns = tuple((column.name, column.type, column.modifier) for column in told.columns)
         kinds = [self._kinds.of(column.type) for column in told.columns]
         identity = {column.name for column in told.columns if column.in_identity}
         if not live.captured.is_outbox and not set(live.key) <= identity:
-            self._pause(live, _unfollowed(live.captured, "its key, or what identifies a changed row, is another one"))
+            self._tables.pause(
+                live, _unfollowed(live.captured, "its key, or what identifies a changed row, is another one")
+            )
             return
         if columns != live.state.columns:
             self._changed(live, columns)
@@ -598,138 +434,21 @@ class Session:
         found = self._found(live)
         result = difference(live.captured, live.state.columns, columns, self._kinds.of, found)
         if result.verdict == "pause":
-            self._pause(live, _unfollowed(live.captured, result.what))
+            self._tables.pause(live, _unfollowed(live.captured, result.what))
             return
         if result.verdict == "read" and not live.captured.is_outbox:
             self._told(f"{live.captured.table}: {result.what}; it is read again")
-            self._keep(live, live.state.with_(columns=columns, reading=True, after=None))
+            self._tables.keep(live, live.state.with_(columns=columns, reading=True, after=None))
             return
         if result.verdict == "follow":
             self._told(f"{live.captured.table}: {result.what}")
-        self._keep(live, live.state.with_(columns=columns))
+        self._tables.keep(live, live.state.with_(columns=columns))
 
     def _found(self, live: Live) -> Found | None:
         try:
             return table.find(self._database, live.captured)
         except CaptureError:
             return None
-
-    def _pause(self, live: Live, error: CaptureError) -> None:
-        self._keep(live, live.state.with_(paused=str(error)))
-        live.touched = None
-        if self._window is not None and self._window[0] is live:
-            self._window = None
-            self._reading.close()
-
-    def _keep(self, which: Live | str, told: TableState) -> None:
-        if isinstance(which, Live):
-            which.state, which = told, which.captured.table
-        self._dirty[which] = told
-
-    # Reading what was there before
-
-    def _open_outboxes(self) -> None:
-        """An outbox is read before the stream is: nothing is committed until its rows and those of the stream meet."""
-        for live in self.lives.values():
-            if live.captured.is_outbox and live.state.reading and not live.is_paused:
-                self._begin_range(live)
-                self._holding = True
-                return
-
-    def _next_range(self) -> None:
-        for live in self.lives.values():
-            if live.state.reading and not live.is_paused:
-                self._begin_range(live)
-                return
-
-    def _begin_range(self, live: Live) -> None:
-        live.touched, live.truncated = set(), False
-        while not self._sees_everything(*self._reading.open()):
-            time.sleep(0.002)
-        self._tokens += 1
-        token = f"{self._token} {self._tokens}".encode()
-        self._window = (live, token)
-        with translated("putting a message into the log"):
-            self._database.execute("SELECT pg_logical_emit_message(true, %s, %s)", (self._memory, token.decode()))
-
-    def _sees_everything(self, first: int, running: frozenset[int]) -> bool:
-        """Whether the reading transaction sees every transaction that the stream has brought."""
-        hidden = {one & 0xFFFFFFFF for one in running}
-        return not any(xid in hidden or (xid - first) & 0xFFFFFFFF < 0x80000000 for xid in self._xids)
-
-    def _read_range(self) -> None:
-        """The stream has come to the message: read, write, and remember how far."""
-        if self._window is None:
-            return
-        live, _ = self._window
-        self._window = None
-        touched, live.touched = live.touched or set(), None
-        if live.captured.is_outbox:
-            self._read_outbox(live, touched)
-            return
-        if live.truncated:  # what would be read is gone: once more
-            self._reading.close()
-            self._cut()
-            return
-        try:
-            self._write_range(live, touched)
-        except CaptureError as error:  # the table was dropped, or may not be read any more: the others go on
-            self._pause(live, error)
-        self._reading.close()
-        self._cut()
-        self._read = time.monotonic()
-        if not live.state.reading and not live.is_paused:
-            self._told(f"{live.captured.table}: all rows are read; changes follow")
-
-    def _write_range(self, live: Live, touched: set[bytes]) -> None:
-        found = self._reading.find(live.captured)
-        kinds = [self._kinds.of(column.type) for column in found.columns]
-        relation = Relation(found.names, kinds, live.key)
-        envelope = Envelope(self._order.app, self._database.info.dbname, live.captured.schema, live.captured.relation)
-        common, last, count = envelope.reading(self._at), None, 0
-        rows = self._reading.rows(live.captured, found.names, live.key, live.state.after, snapshot.ROWS)
-        with closing(rows):
-            for fields in rows:
-                values = relation.encode(fields)
-                key = relation.key_of(values)
-                last, count = fields, count + 1
-                if key not in touched:
-                    self._send(live, key, envelope.read(common, b"r", _NULL, relation.row(values)))
-                    if live.is_paused:
-                        return
-        if count >= snapshot.ROWS and last is not None:
-            told = live.state.with_(after=tuple(relation.texts_of_key(last)))
-        else:
-            self._sweep(live, envelope, common)
-            told = live.state.with_(reading=False, after=None, stale=None)
-        columns = tuple((column.name, column.type, column.modifier) for column in found.columns)
-        self._keep(live, told if told.columns else told.with_(columns=columns))
-
-    def _read_outbox(self, live: Live, touched: set[bytes]) -> None:
-        found = self._reading.find(live.captured)
-        relation = Relation(found.names, [self._kinds.of(column.type) for column in found.columns], live.key)
-        order = outbox.counting_column(found, live.key)
-        for fields in self._reading.in_order_of_writing(live.captured, found.names, order):
-            if _key_of_fields(relation, fields) not in touched:
-                self._deliver(live, relation, fields, None)
-        self._reading.close()
-        columns = tuple((column.name, column.type, column.modifier) for column in found.columns)
-        self._keep(live, live.state.with_(reading=False, columns=columns))
-        self._open_outboxes()
-        if self._window is None:
-            self._holding = False
-            self._cut()
-
-    def _sweep(self, live: Live, envelope: Envelope, common: bytes) -> None:
-        """Delete the rows that an earlier capture wrote and that are gone."""
-        if not live.state.stale:
-            return
-        self._writer.flush()
-        below = {int(partition): end for partition, end in live.state.stale.items()}
-        connection = self._order.connection
-        for key in present.keys(connection, live.topic, below=below, alive=self._stream.say_sometimes):
-            self._send(live, key, envelope.read(common, b"d", key, _NULL))
-            self._send(live, key, None)
 
     # Health
 
@@ -750,10 +469,10 @@ class Session:
             found = self._found(live)
             if found is None or live.captured.table not in published:
                 why = "was dropped" if found is None else "is not published any more"
-                self._pause(live, self._left(live.captured.table, why))
+                self._tables.pause(live, self._left(live.captured.table, why))
             elif found.number != live.state.number:
-                self._pause(live, self._left(live.captured.table, "was made anew"))
-        if self._dirty and not self._holding:
+                self._tables.pause(live, self._left(live.captured.table, "was made anew"))
+        if self._tables.changed and not self._ranges.holding:
             self._cut()
 
     def _limit(self, there: Slot) -> None:
@@ -802,14 +521,6 @@ def topics(app: str, tables: Sequence[Captured]) -> list[Topic]:
     return made
 
 
-def _lsn(data: bytes) -> int:
-    return int.from_bytes(data[1:9], "big")
-
-
-def _key_of_fields(relation: Relation, fields: Sequence[bytes | None]) -> bytes:
-    return "\0".join(relation.texts_of_key(fields)).encode()
-
-
 def _identified(connection: Any) -> tuple[str, int]:
     result = connection.exec_(b"IDENTIFY_SYSTEM")
     if result.ntuples != 1:
@@ -841,15 +552,4 @@ def _unfollowed(captured: Captured, what: str) -> CaptureError:
         found=what,
         fix="undo the change, or make the readers ready for it; then read the table again: `headrace capture app.py"
         f" --snapshot-again {captured.table}`",
-    )
-
-
-def _too_large(captured: Captured, size: int, key: bytes) -> CaptureError:
-    return CaptureError(
-        "HR-613",
-        f"A row of `{captured.table}` is too large for a record.",
-        where=captured.where,
-        found=f"{size:,} bytes; the key is {key[:200].decode('utf-8', 'replace')}",
-        fix="keep large values elsewhere and a reference in the row; then read the table again: `headrace capture"
-        f" app.py --snapshot-again {captured.table}`",
     )
