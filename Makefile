@@ -12,7 +12,7 @@ BIN := .venv/bin
 PIP := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check --no-input install
 CODE := $(wildcard src tests examples bench docs/pictures)
 BENCHES = $(basename $(notdir $(shell grep -l __main__ bench/*.py)))
-TARGETS := help demo test test-deep lint bench setup lock clean
+TARGETS := help demo test test-deep lint bench setup browser lock clean
 
 # The stamp carries a checksum of the locks and of the place, since a virtual environment cannot be moved.
 LOCKED := .venv/.locked-$(shell { cat requirements-build.lock requirements.lock; echo '$(CURDIR)'; } | cksum | cut -d ' ' -f 1)
@@ -30,10 +30,10 @@ help: ## list the targets
 demo: setup ## run the payments demo until Ctrl-C, or ARGS="--for 60s"
 	@$(BIN)/python examples/payments/demo.py $(ARGS)
 
-test: setup ## run the tests, without the slow variants
+test: setup browser ## run the tests, without the slow variants
 	@$(BIN)/python -m pytest -m 'not deep' $(ARGS)
 
-test-deep: setup ## run every test, the property tests with ten times the examples
+test-deep: setup browser ## run every test, the property tests with ten times the examples
 	@HEADRACE_DEEP=$${HEADRACE_DEEP:-10} $(BIN)/python -m pytest --timeout=3600 $(ARGS)
 
 ifneq ($(wildcard tests/torture),)
@@ -56,6 +56,16 @@ setup: $(INSTALLED) ## only make what the other targets need
 	  $(PIP) --require-hashes -r requirements-java.lock >&2; }
 	@$(BIN)/python -m headrace.parts.setup
 	@$(BIN)/python -m headrace.engine.rehearsal
+
+browser: ## only make what the tests of the console need: Chromium, where there is none
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { \
+	  echo 'there is no Chromium: installing the one of the distribution' >&2; \
+	  root=; [ "$$(id -u)" = 0 ] || root='sudo -n'; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  $$root apt-get install -y --no-install-recommends chromium >&2 \
+	    || { $$root apt-get update >&2 && $$root apt-get install -y --no-install-recommends chromium >&2; } \
+	    || { echo 'install Chromium by hand (Debian: apt-get install chromium); the tests of the console need it' >&2; \
+	      exit 1; }; }
 
 lock: $(INSTALLED) ## write the locks again after a change in pyproject.toml; ARGS=--upgrade takes newer versions
 	@set -e; place=$$(mktemp -d); trap 'rm -rf "$$place"' EXIT; \

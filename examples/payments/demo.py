@@ -43,6 +43,7 @@ from headrace.log.connection import Connection
 from headrace.log.producer import Producer
 from headrace.parts import setup
 from headrace.parts.embedded import Parts
+from headrace.serve.beside import Beside
 from headrace.settings import Settings
 
 FIRST_ALERT_S = 120.0
@@ -90,6 +91,7 @@ class Demo:
             made = records(seed=self.seed, run=self.name, start=datetime.now(UTC), rate=self.rate)
             sender = pool.submit(send, Producer(connection, linger_ms=0), made, self.tally, all_sent)
             self.say(f"sending {self.rate:g} records a second")
+            console = undo.enter_context(Beside(APP, bootstrap=settings.bootstrap, directory=self.directory))
 
             # Options for another broker are not for the embedded one.
             settings = settings.model_copy(update={"kafka": parts.kafka_options})
@@ -99,6 +101,7 @@ class Demo:
             run = Run.start(app, mode=Mode.LIVE, settings=settings, bootstrap=parts.bootstrap, spark=session_in_use)
             undo.enter_context(run)
             self.say("the app runs live")
+            self.say(f"see it move: {console.wait() or console.failure}")
             self.watch(run, observer, sender, reader)
             self.say("waiting for the last alerts")
             all_sent.set()

@@ -33,6 +33,7 @@ from headrace.graph import options, rules
 from headrace.graph.adaptive import Adaptive
 from headrace.graph.clock_correction import ClockCorrection
 from headrace.graph.connector import Connector, Debezium, Outbox, Postgres
+from headrace.graph.dashboard import Board, Dashboard
 from headrace.graph.follow import Follow, Webhook
 from headrace.graph.graph import Graph
 from headrace.graph.mistakes import gathering
@@ -77,6 +78,7 @@ class App:
         self.where = call.where
         self._definitions: list[Node] = []
         self._follows: list[Follow] = []
+        self._boards: list[Board] = []
         self._mistakes: tuple[DeclarationError, ...] = ()
         made = _made.get()
         if made is not None:
@@ -94,6 +96,11 @@ class App:
     def follows(self) -> tuple[Follow, ...]:
         """The followers declared so far, in order."""
         return tuple(self._follows)
+
+    @property
+    def dashboards(self) -> tuple[Dashboard, ...]:
+        """The dashboards declared so far, in order."""
+        return tuple(board.definition for board in self._boards)
 
     def graph(self) -> Graph:
         """The graph, when no rule objects; else DeclarationErrors with everything that is wrong."""
@@ -118,6 +125,7 @@ class App:
         key: Columns | None = None,
         partitions: int | None = None,
         retention: Duration | None = None,
+        secret: Columns | None = None,
     ) -> Source: ...
     @overload
     def stream(self, name_or_function: Function) -> Declared: ...
@@ -129,6 +137,7 @@ class App:
         key: Columns | None = None,
         partitions: int | None = None,
         retention: Duration | None = None,
+        secret: Columns | None = None,
     ) -> Decorator: ...
     def stream(
         self,
@@ -146,6 +155,7 @@ class App:
         key: Columns | None = None,
         partitions: int | None = None,
         retention: Duration | None = None,
+        secret: Columns | None = None,
     ) -> Source | Declared | Decorator:
         """Declare an input, `app.stream("transactions", schema=…)`, or a function, `@app.stream`.
 
@@ -155,7 +165,8 @@ class App:
         for `idle` (30 seconds) is not waited for, and an event that is more than `future` (1 day) ahead of its record's
         own time is a dead letter. With `epoch`, such as "milliseconds", timestamps may be numbers, counted from 1970.
         `id` is the column that makes an event unique. `key` is the Kafka key: a function's results with the same key
-        stay in order. For a function, `topic`, `partitions` or `retention` ask for a topic of its own.
+        stay in order. For a function, `topic`, `partitions` or `retention` ask for a topic of its own. The console does
+        not show the values of the columns in `secret`, nor those of the same name in what is made of them.
         """
         call = calling()
         if name_or_function is not None and not callable(name_or_function):
@@ -202,6 +213,7 @@ class App:
                     retention_ms=options.retention(element, retention),
                     connector=connector if isinstance(connector, Outbox) else None,
                     where=call.where,
+                    secret=options.secret(element, secret, columns),
                 )
             )
         given: dict[str, object] = {"connector": connector, "schema": schema}
@@ -218,7 +230,13 @@ class App:
                     option=option,
                 )
         return self._function(
-            "stream", name_or_function, topic=topic, key=key, partitions=partitions, retention=retention
+            "stream",
+            name_or_function,
+            topic=topic,
+            key=key,
+            partitions=partitions,
+            retention=retention,
+            secret=secret,
         )
 
     def table(
@@ -230,6 +248,7 @@ class App:
         schema: str | Schema | None = None,
         topic: str | None = None,
         partitions: int | None = None,
+        secret: Columns | None = None,
     ) -> Source:
         """Declare a table: captured from a database by its connector, or any topic whose records have this `key`.
 
@@ -283,6 +302,7 @@ class App:
                 retention_ms=None,
                 connector=connector,
                 where=call.where,
+                secret=options.secret(element, secret, columns),
             )
         )
 
@@ -296,6 +316,7 @@ class App:
         topic: str | None = None,
         partitions: int | None = None,
         retention: Duration | None = None,
+        secret: Columns | None = None,
     ) -> Decorator: ...
     def view(
         self,
@@ -305,9 +326,12 @@ class App:
         topic: str | None = None,
         partitions: int | None = None,
         retention: Duration | None = None,
+        secret: Columns | None = None,
     ) -> Declared | Decorator:
         """Declare a served table: `@app.view(key="card")`. `key` names the columns that make a row unique."""
-        return self._function("view", function, topic=topic, key=key, partitions=partitions, retention=retention)
+        return self._function(
+            "view", function, topic=topic, key=key, partitions=partitions, retention=retention, secret=secret
+        )
 
     def follow(self, followed: Declared | Source, follower: Webhook) -> None:
         """Send every change of a stream or view on: `app.follow(alerts, hr.webhook("https://…"))`.
@@ -337,6 +361,39 @@ class App:
             return
         self._follows.append(Follow(node.name, follower, call.where))
 
+    def dashboard(self, name: str, *, title: str | None = None) -> Board:
+        """Declare a dashboard, and its charts on what this returns: `board.line(views, x="minute", y="views")`.
+
+        The console draws it. `title` is its heading, the name unless given.
+        """
+        call = calling()
+        named = options.name("dashboard", name, call)
+        element = Element(f"dashboard `{named}`", call)
+        if any(board.definition.name == named for board in self._boards):
+            element.mistake(
+                "HR-546",
+                f"There are two dashboards with the name `{named}`.",
+                found=f"`{named}`",
+                fix="give this one another name, or declare its charts on the first",
+            )
+        board = Board(named, title or named, call.where, self._charted)
+        self._boards.append(board)
+        return board
+
+    def _charted(self, view: object, element: Element) -> str:
+        """The name of the view that a chart is of."""
+        node = view.definition if isinstance(view, Declared) else view
+        if isinstance(node, Derived) and node.kind == "view" and node in self._definitions:
+            return node.name
+        views = [one.name for one in self._definitions if one.kind == "view"]
+        element.mistake(
+            "HR-545",
+            f"{element.label.capitalize()} is not of a view of this app.",
+            found=repr(view),
+            fix=f"pass the decorated function of a view; there {'are ' + ', '.join(views) if views else 'is none yet'}",
+        )
+        return node.name if isinstance(node, Source | Derived) else str(view)
+
     def _function(
         self,
         kind: Literal["stream", "view"],
@@ -346,6 +403,7 @@ class App:
         key: Columns | None,
         partitions: int | None,
         retention: Duration | None,
+        secret: Columns | None,
     ) -> Declared | Decorator:
         call = calling()
 
@@ -366,6 +424,7 @@ class App:
                         partitions=options.partitions(element, partitions),
                         retention_ms=options.retention(element, retention),
                         where=where,
+                        secret=options.secret(element, secret, None),
                     )
                 )
             )

@@ -10,7 +10,8 @@ environment or in a file, and not in `headrace.toml`.
 
 `checkpoints` is a directory (or URI) that driver and executors share; `live_batch` is how long a batch of the live mode
 lasts, which is also how much is read again after a crash; `spark` holds Spark's own options. `token` is what a client
-of `headrace serve` must show; without it one is made and kept in the state directory.
+of `headrace serve` must show; without it one is made and kept in the state directory. `proxy_header` is the header in
+which a proxy in front of the console says who is signed in; nobody enters the console without it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Settings(BaseSettings):
     live_batch: str = "2 minutes"
     spark: dict[str, str] = Field(default_factory=dict)
     token: str | None = Field(default=None, repr=False)
+    proxy_header: str | None = None
 
     @property
     def state(self) -> Path:

@@ -13,8 +13,9 @@ import psutil
 import pytest
 from typer.testing import Result
 
-from headrace.cli.status import health, is_alive, line
+from headrace.cli.status import line
 from headrace.engine import progress
+from headrace.engine.health import health, is_alive
 from headrace.engine.progress import Progress
 from headrace.settings import Settings
 
@@ -38,7 +39,7 @@ FAILURE = "HR-310  a query failed\n\n  The query `large` failed: no such column\
         ({"state": "stopped"}, "stopped", "stopped"),
         ({"state": "failed", "error": FAILURE}, "failed", "failed: The query `large` failed: no such column"),
         ({"state": "failed"}, "failed", "failed: no reason was written"),
-        ({"error": "log unreachable since 12:00"}, "waiting", "waiting: log unreachable since 12:00"),
+        ({"error": "log unreachable since 12:00"}, "waiting", "log unreachable since 12:00"),
     ],
 )
 def test_health_in_a_word_and_a_sentence(change: dict, word: str, sentence: str):

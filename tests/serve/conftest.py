@@ -15,6 +15,7 @@ from headrace.log.catalogue import View
 from headrace.log.connection import Connection
 from headrace.serve import server
 from headrace.serve.guard import Rules
+from headrace.serve.site import Service
 
 MakeStage = Callable[..., Stage]
 Serve = Callable[..., Site]
@@ -56,7 +57,7 @@ def running(app: str, connection: Connection, postgres_url: str, rules: Rules) -
         stops.append(stop)
         begun.set()
 
-    service = server.Service(app, connection, postgres_url, rules)
+    service = Service(app, connection, postgres_url, rules)
     thread = threading.Thread(target=server.serve, args=(service, bound, ready), daemon=True)
     url = server.address(bound)
     thread.start()

@@ -13,7 +13,8 @@ status       status, and the health of a query in one word
 state        state: what the operators of the queries remember
 lateness     lateness: how late events come, and which delay covers how many
 certify      certify: kill an app again and again, and hold its outputs against the batch answer
-serve        serve: the views of an app over HTTP
+console      console: an app in the browser, wherever its queries run
+serve        serve: the views of an app over HTTP, and its console
 replay       replay: a version of a view or stream built from history, beside the current one
 promote      promote: a version becomes the current one, or an old one again
 versions     versions ls|drop

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from headrace.cli import (
     capture,
     certify,
+    console,
     dead,
     declaration,
     doctor,
@@ -97,6 +98,7 @@ app.command(epilog="Example: `headrace state alerts`")(state.state)
 app.command(epilog="Example: `headrace lateness app.py transactions`")(lateness.lateness)
 app.command(epilog="Example: `headrace doctor app.py --repair`")(doctor.doctor)
 app.command(epilog="Example: `headrace certify app.py --kills 20 --seed 7`")(certify.certify)
+app.command(epilog="Example: `headrace console app.py`")(console.console)
 app.command(epilog="Example: `headrace serve app.py --port 8600`")(serve.serve)
 app.command(
     epilog="Examples:\n\n`headrace replay app.py totals --as v2`\n\n"

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -32,6 +32,7 @@ from headrace.engine.progress import Progress
 from headrace.graph.graph import Graph
 from headrace.graph.plan import plan
 from headrace.parts.embedded import Parts
+from headrace.serve.beside import Beside
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
@@ -95,16 +96,25 @@ def dev(
     checkpoints: Checkpoints = None,
     only: Only = None,
     lasting: For = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="The port of the console.", show_default="8600, or a free one"),
+    ] = None,
+    no_console: Annotated[bool, typer.Option("--no-console", help="Open no console.")] = False,
 ) -> None:
-    """Run an app live on this machine, with everything it needs, and show what happens."""
+    """Run an app live on this machine, with everything it needs, and show what happens, also in the browser."""
     settings = settings_at(app, master=master, bootstrap=bootstrap, checkpoints=checkpoints)
     ending = _Ending(seconds(lasting), LIVE_S if Console().is_terminal else LINE_S)
 
     @contextmanager
     def shown(graph: Graph, address: str) -> Iterator[Show]:
-        terminal.out(_places(graph, settings, address))
-        with screen() as show:
-            yield show
+        with ExitStack() as stack:
+            rows = _places(graph, settings, address)
+            if not no_console:
+                console = stack.enter_context(Beside(app, port=port, bootstrap=settings.bootstrap))
+                rows.insert(0, ("console", console.wait() or f"did not start: {console.failure}"))
+            terminal.out(terminal.columns(rows))
+            yield stack.enter_context(screen())
 
     _carry_out(app, settings, mode=Mode.LIVE, only=only or (), ending=ending, shown=shown)
 
@@ -175,10 +185,10 @@ def _tell(events: Sequence[Progress]) -> None:
         terminal.note(line(events))
 
 
-def _places(graph: Graph, settings: Settings, address: str) -> str:
+def _places(graph: Graph, settings: Settings, address: str) -> list[tuple[str, str]]:
     queries = plan(graph)
     reads = {name for query in queries for name in query.reads}
     rows = [("Kafka", address), ("state", str(settings.state))]
     rows += [("input", graph.node(name).topic) for name in sorted(reads - {query.node.name for query in queries})]
     rows += [("result", query.node.topic) for query in queries]
-    return terminal.columns(rows)
+    return rows

@@ -1,61 +1,61 @@
-"""Serving views over HTTP: `serve`.
+"""Serving views over HTTP: `serve`, with the console beside them.
 
 It needs Kafka and PostgreSQL, and no Spark: those of the settings, or the embedded ones, found or started. It serves
-what the catalogue says of the app's views; the file is only asked for the app's name.
+what the catalogue says of the app's views; the file is asked for the app's name, and for what the console shows.
 """
 
 from __future__ import annotations
 
-import socket
 from typing import Annotated
 
 import typer
 
 from headrace.cli import terminal
+from headrace.cli.console import (
+    AllowHost,
+    AllowOrigin,
+    Host,
+    Port,
+    check_host,
+    console_of,
+    rules_of,
+)
 from headrace.cli.place import AppFile, Bootstrap, load_app, settings_at
 from headrace.log.connection import Connection
 from headrace.parts.embedded import Parts
 from headrace.serve import server, token
-from headrace.serve.guard import Rules
+from headrace.serve.beside import HOST, PORT
+from headrace.serve.console.scene import Scene
+from headrace.serve.site import Service
 
-PORT = 8600
-HOST = "127.0.0.1"
+NoConsole = Annotated[bool, typer.Option("--no-console", help="Leave the console out.")]
 
 
 def serve(
     app: AppFile,
     *,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = HOST,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = PORT,
-    allow_origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ORIGIN",
-            help="A web page's origin, such as https://shop.example.com, that may read; can be given again.",
-            show_default=False,
-        ),
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Another name of this server in requests; can be given again.", show_default=False
-        ),
-    ] = None,
+    host: Host = HOST,
+    port: Port = PORT,
+    allow_origin: AllowOrigin = None,
+    allow_host: AllowHost = None,
+    no_console: NoConsole = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Serve the views of an app over HTTP until it is stopped."""
-    name = load_app(app).name
+    """Serve the views of an app over HTTP, and its console, until it is stopped."""
+    graph = load_app(app).graph()
     settings = settings_at(app, bootstrap=bootstrap)
+    if not no_console:
+        check_host(host, settings)
     bound = server.bind(host, port)
-    rules = Rules(
-        token.obtain(settings),
-        frozenset({host.lower(), socket.gethostname().lower(), *(one.lower() for one in allow_host or ())}),
-        frozenset(one.rstrip("/") for one in allow_origin or ()),
-    )
+    rules = rules_of(settings, host, allow_host, allow_origin)
     secret = "$HEADRACE_TOKEN" if settings.token else f"$(cat {token.place(settings)})"
     with bound, Parts.start(settings, postgres=True, report=terminal.note) as parts:
         connection = Connection(parts.bootstrap, parts.kafka_options)
-        terminal.out(f"the views of {name}: {server.address(bound)}/views")
+        terminal.out(f"the views of {graph.app}: {server.address(bound)}/views")
+        scene, console = Scene.of(graph, settings, connection), None
+        if not no_console:
+            console, link = console_of(scene, bound, rules)
+            terminal.out(f"the console of {graph.app}: {link}")
         terminal.note(f'curl -H "Authorization: Bearer {secret}" {server.address(bound)}/views')
-        server.serve(server.Service(name, connection, parts.postgres_url, rules), bound)
+        server.serve(Service(graph.app, connection, parts.postgres_url, rules, scene, console), bound)
     terminal.note("stopped")

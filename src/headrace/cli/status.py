@@ -1,8 +1,6 @@
 """How the queries and followers are doing: one word and one sentence each, from the progress files of the last run.
 
-The files tell also of a run that has ended or was killed: a process that is gone, or that has written nothing for
-`SILENT_S` seconds, gives no sign of life. A query keeps up while it needs no more than `KEEPS_UP_S` seconds at its pace
-for what it has yet to read. Nothing here talks to Kafka or Spark.
+The files tell also of a run that has ended or was killed. Nothing here talks to Kafka or Spark.
 """
 
 from __future__ import annotations
@@ -10,59 +8,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import psutil
 import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from headrace import duration
 from headrace.cli import terminal
 from headrace.cli.place import HERE, AsJson, Directory, load_app, settings_at
 from headrace.engine import progress
+from headrace.engine.health import health, is_alive
 from headrace.engine.progress import Progress
 from headrace.settings import Settings
 
-SILENT_S = 30
-KEEPS_UP_S = 5
 WATCH_S = 1.0
 _HEADER = ("query", "mode", "events", "/s", "behind", "dead", "late", "repeats", "event time", "health")
-
-
-@dataclass(frozen=True)
-class Health:
-    """One word for programs, one sentence for people."""
-
-    word: str
-    sentence: str
-
-
-def health(of: Progress, now: datetime, alive: bool) -> Health:
-    """How the query does; `alive` tells whether its process runs."""
-    if of.state == "failed":
-        return Health("failed", f"failed: {_first(of.error or 'no reason was written')}")
-    if of.state == "stopped":
-        return Health("stopped", "stopped")
-    if not alive or (now - _moment(of.at)).total_seconds() > SILENT_S:
-        return Health("lost", f"no sign of life since {_clock(of.at, now)}")
-    if of.state == "starting":
-        return Health("starting", f"starting since {_clock(of.started_at, now)}")
-    if of.error:
-        return Health("waiting", f"waiting: {_first(of.error)}")
-    return _pace(sum(of.lag.values()), of.rows_per_second)
-
-
-def is_alive(of: Progress) -> bool:
-    """Whether the process that wrote it still runs; a later one with the same pid does not count."""
-    try:
-        return psutil.Process(of.pid).create_time() <= _moment(of.started_at).timestamp() + 2
-    except psutil.NoSuchProcess:
-        return False
 
 
 def table(events: Sequence[Progress]) -> str:
@@ -93,7 +57,8 @@ def line(events: Iterable[Progress]) -> str:
     for one in events:
         counts = [f"{one.rows_in:,} events", f"{one.rows_per_second:,}/s"]
         counts += [f"{count:,} {name}" for name, count in (("dead", one.dead), ("late", one.late)) if count]
-        told.append(f"{one.query}: {health(one, now, is_alive(one)).sentence}, {', '.join(counts)}")
+        sentence = terminal.safe(health(one, now, is_alive(one)).sentence)
+        told.append(f"{one.query}: {sentence}, {', '.join(counts)}")
     return " | ".join(told)
 
 
@@ -151,29 +116,3 @@ def _show(settings: Settings, name: str | None, as_json: bool) -> None:
 
 def _events(settings: Settings, name: str | None) -> list[Progress]:
     return [event for app in ([name] if name else progress.apps(settings)) for event in progress.latest(settings, app)]
-
-
-def _pace(behind: int, per_second: float) -> Health:
-    if behind == 0 or behind <= per_second * KEEPS_UP_S:
-        return Health("keeping-up", "keeping up")
-    events = f"{behind:,} event{'' if behind == 1 else 's'}"
-    if per_second <= 0:
-        return Health("behind", f"behind by {events}, and none is being read")
-    left = duration.describe(round(behind / per_second) * 1000)
-    return Health("behind", f"behind by {events}: {left} at this pace")
-
-
-def _clock(iso: str, now: datetime) -> str:
-    """The local time of day, with the date when it was another day."""
-    moment, today = _moment(iso).astimezone(), now.astimezone().date()
-    return f"{moment:%H:%M}" if moment.date() == today else f"{moment:%Y-%m-%d %H:%M}"
-
-
-def _moment(iso: str) -> datetime:
-    return datetime.fromisoformat(iso)
-
-
-def _first(text: str) -> str:
-    """What an error says in one line: its second paragraph is the sentence, its first the code and title."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return terminal.safe(lines[1] if len(lines) > 1 and lines[0].startswith("HR-") else lines[0] if lines else text)

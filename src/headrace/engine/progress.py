@@ -28,6 +28,8 @@ class Progress:
     many keys it remembers (a key once for each pane or slice of time) and in how many bytes. Of a captured table, `wal`
     says how many bytes of its log the database keeps (`held`), and how far capture is `behind` in bytes and in
     `seconds`; `skipped` counts changes of a table that is paused.
+    `phases` are the milliseconds of the last batch by Spark's names for its phases; `trace` is what Spark said of a
+    failure, shortened.
     """
 
     app: str
@@ -52,7 +54,9 @@ class Progress:
     operators: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     skipped: int = 0
     wal: Mapping[str, float] = field(default_factory=dict)
+    phases: Mapping[str, int] = field(default_factory=dict)
     error: str | None = None
+    trace: str | None = None
 
 
 def directory(settings: Settings, app: str) -> Path:

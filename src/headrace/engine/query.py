@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.engine.mode import Mode
+from headrace.engine.orders import Wanted
 from headrace.errors import RunError
 from headrace.graph.plan import Query
 from headrace.kernel import bridge
@@ -24,6 +25,7 @@ from headrace.kernel import bridge
 MOST_FAILURES = 3
 LONGEST_PAUSE_S = 30.0
 SETTLED_S = 10.0
+LONGEST_TRACE = 6_000
 LARGEST_RECORD = 16 * 1024 * 1024
 
 _LOG_AWAY = re.compile(
@@ -46,8 +48,10 @@ class Running:
     retry_at: float = 0.0
     error: RunError | None = None
     waiting: str | None = None
+    trace: str | None = None
     began: float = 0.0
     reached: int = -1
+    held: bool = False
 
     def begin(self) -> None:
         """Start it; a plan that Spark refuses is the user's to change, so it is raised at once."""
@@ -57,8 +61,19 @@ class Running:
         except PySparkException as error:
             raise _refused(self.query, str(error)) from error
 
+    def obey(self, wanted: Wanted) -> None:
+        """Stop it, or let it run again, as somebody has asked for."""
+        if wanted == "stopped" and not self.held and self.error is None:
+            self.held = True
+            self.stop()
+            self.spark = None
+        elif wanted == "running" and self.held:
+            self.held, self.failures, self.retry_at, self.waiting = False, 0, 0.0, None
+
     def supervise(self) -> None:
         """Look after it; called often."""
+        if self.held:
+            return
         if self.spark is None:
             if self.error is None and time.monotonic() >= self.retry_at:
                 self._again()
@@ -67,7 +82,7 @@ class Running:
         if last is not None and last.batchId > self.reached:
             self.reached, self.failures = last.batchId, 0
         if time.monotonic() - self.began > SETTLED_S:
-            self.waiting = None
+            self.waiting = self.trace = None
         failure = None if self.spark.isActive else self.spark.exception()
         if failure is not None:
             self.spark = None
@@ -81,6 +96,7 @@ class Running:
 
     def _failed(self, text: str) -> None:
         self.failures += 1
+        self.trace = text[:LONGEST_TRACE]
         self.retry_at = time.monotonic() + min(LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
         away = _LOG_AWAY.search(text) is not None
         self.waiting = f"the log is unreachable: {cause(text)}" if away else f"started again after: {cause(text)}"

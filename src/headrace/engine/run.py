@@ -32,7 +32,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import headrace.errors
 from headrace import duration
 from headrace.app import App
-from headrace.engine import checkpoint, offsets, progress, topics, version, views
+from headrace.engine import checkpoint, offsets, orders, progress, topics, version, views
 from headrace.engine.frames import Frames
 from headrace.engine.mode import Mode
 from headrace.engine.progress import Progress, State
@@ -276,6 +276,7 @@ class Run:
                 if time.monotonic() - supervised >= WATCH_S:
                     supervised = time.monotonic()
                     for running in self._running:
+                        running.obey(orders.wanted(self.settings, self.app, running.query.name, self._started_at))
                         running.supervise()
                 if self.mode is Mode.LIVE:
                     self._commit_live(groups)
@@ -286,7 +287,7 @@ class Run:
                 for running in self._running:
                     mine = [g for g in gauges if g.query == running.query.name]
                     lag = self._account(admin, groups, running, mine)
-                    self._write(running, "failed" if running.error else "running", mine, lag)
+                    self._write(running, _state(running), mine, lag)
 
     def _commit_live(self, groups: offsets.Groups) -> None:
         """Commit what the queries have worked off and written."""
@@ -349,7 +350,9 @@ class Run:
             state_rows=sum(o.numRowsTotal for o in state_operators) if state_operators else None,
             state_bytes=sum(o.memoryUsedBytes for o in state_operators) if state_operators else None,
             operators=_operators(gauges) or (before.operators if before else {}),
+            phases={name: int(ms) for name, ms in (last.durationMs or {}).items()} if last else {},
             error=error,
+            trace=running.trace,
         )
         self._last[name] = event
         progress.write(self.settings, event)
@@ -359,6 +362,12 @@ class Run:
         then, before = self._rates.get(name, (now, rows))
         self._rates[name] = (now, rows)
         return round(max(0.0, (rows - before) / (now - then)), 1) if now > then else 0.0
+
+
+def _state(running: Running) -> State:
+    if running.error is not None:
+        return "failed"
+    return "stopped" if running.held else "running"
 
 
 def _operators(gauges: Sequence[bridge.Gauge]) -> dict[str, dict[str, int]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from headrace import names as reserved
+from headrace.graph.dashboard import Dashboard
 from headrace.graph.follow import Follow
 from headrace.graph.node import Derived, Node, Source
 
@@ -24,20 +25,23 @@ class Declarations(Protocol):
     def definitions(self) -> tuple[Node, ...]: ...
     @property
     def follows(self) -> tuple[Follow, ...]: ...
+    @property
+    def dashboards(self) -> tuple[Dashboard, ...]: ...
 
 
 @dataclass(frozen=True)
 class Graph:
-    """`app` is the name of the app; `follows` are the declared followers."""
+    """`app` is the name of the app; `follows` are the declared followers, `dashboards` the charts over views."""
 
     app: str
     nodes: tuple[Node, ...]
     follows: tuple[Follow, ...] = ()
+    dashboards: tuple[Dashboard, ...] = ()
 
     @classmethod
     def of(cls, app: Declarations) -> Graph:
         """The graph of what was declared, unchecked."""
-        return cls(app.name, app.definitions, app.follows)
+        return cls(app.name, app.definitions, app.follows, app.dashboards)
 
     @property
     def names(self) -> tuple[str, ...]:

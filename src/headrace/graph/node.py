@@ -27,7 +27,7 @@ class Source:
     the `key` of a table are NOT NULL in the schema. With `sent` the event time is corrected by how much the clock that
     wrote it was off at `received`, or at the record's own time. With a `delay_share` the delay is adaptive, between
     `delay_least_ms` and `delay_ms`. A number where a timestamp is declared stands for `epoch_us` microseconds since
-    1970, if that is not 0.
+    1970, if that is not 0. The console does not show the columns in `secret`.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Source:
     retention_ms: int | None
     connector: Connector | None
     where: Location
+    secret: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class Derived:
     retention_ms: int | None
     where: Location
     version: str = FIRST_VERSION
+    secret: tuple[str, ...] = ()
 
 
 Node = Source | Derived

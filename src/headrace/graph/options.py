@@ -149,6 +149,15 @@ def _timestamp(element: Element, given: object, schema: Schema | None) -> str | 
 
 def key(element: Element, given: object, schema: Schema | None) -> tuple[str, ...]:
     """One column or several."""
+    return _columns(element, "key", "HR-013", given, schema)
+
+
+def secret(element: Element, given: object, schema: Schema | None) -> tuple[str, ...]:
+    """The columns that the console does not show."""
+    return _columns(element, "secret", "HR-547", given, schema)
+
+
+def _columns(element: Element, option: str, code: str, given: object, schema: Schema | None) -> tuple[str, ...]:
     columns: tuple[object, ...] = ()
     if isinstance(given, str):
         columns = (given,)
@@ -158,15 +167,15 @@ def key(element: Element, given: object, schema: Schema | None) -> tuple[str, ..
         not columns or not all(isinstance(one, str) and one for one in columns) or len(set(columns)) < len(columns)
     ):
         element.mistake(
-            "HR-013",
-            f"The key of {element.label} must be a column or a list of different columns.",
-            found=f"key={given!r}",
-            fix='write `key="card"` or `key=["url", "window_start"]`',
-            option="key",
+            code,
+            f"The {option} of {element.label} must be a column or a list of different columns.",
+            found=f"{option}={given!r}",
+            fix=f'write `{option}="card"` or `{option}=["url", "window_start"]`',
+            option=option,
         )
         return (str(given),)
     for one in columns:
-        column(element, "key", one, schema)
+        column(element, option, one, schema)
     return tuple(str(one) for one in columns)
 
 

@@ -18,7 +18,10 @@ subscription  one client: snapshot, what it missed, then what comes
 stream        the events of a subscription as server-sent events and over a WebSocket
 passage       whether a view has passed the position of a write
 openapi       the description of all this for machines
-api           the routes
+api           the routes of the views
+site          all that one server has, behind the guard
+metrics       how the app does, for Prometheus
+console       see the streams move, in a browser
 server        the process: sockets, signals, a clean stop
 
 Snapshots come from PostgreSQL and changes from the log: a snapshot is read together with the positions that it holds,

@@ -1,4 +1,4 @@
-"""The routes.
+"""The routes of the views.
 
     GET /views                     the views, their columns and how far they are
     GET /views/<name>              rows: filter, order, limit, after
@@ -19,12 +19,9 @@ from decimal import Decimal
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from headrace.errors import HeadraceError, ServeError
@@ -34,7 +31,6 @@ from headrace.serve import openapi, page, passage, problem, stream
 from headrace.serve.broker import Broker
 from headrace.serve.event import Event
 from headrace.serve.feed import Feed, Feeds
-from headrace.serve.guard import Guard, Rules
 from headrace.serve.positions import Positions
 from headrace.serve.subscription import Subscription
 from headrace.serve.view import REFRESH_S, View, Views
@@ -53,9 +49,9 @@ Answer = TypeVar("Answer")
 
 
 class Api:
-    """The API of one app's views; `asgi` is what a server runs, `stop` lets all subscribers go."""
+    """The API of one app's views: `routes` for a server that is `opened`, and `stop`, which lets all subscribers go."""
 
-    def __init__(self, app: str, connection: Connection, postgres_url: str, rules: Rules) -> None:
+    def __init__(self, app: str, connection: Connection, postgres_url: str) -> None:
         self._app = app
         self._broker = Broker(connection)
         self._table = ViewTable(postgres_url)
@@ -64,26 +60,20 @@ class Api:
         self._passage = passage.Passage(self._broker, self._table)
         self._stopping = asyncio.Event()
         self._subscribers = 0
-        self.asgi: ASGIApp = Guard(
-            Starlette(
-                routes=[
-                    Route("/views", self._list, methods=["GET"]),
-                    WebSocketRoute("/views/{name}/changes", self._changes_socket),
-                    Route("/views/{rest:path}", self._read, methods=["GET"]),
-                    Route("/openapi.json", self._describe, methods=["GET"]),
-                ],
-                exception_handlers={HeadraceError: _answer, HTTPException: _no_such_path},
-                lifespan=self._open,
-            ),
-            rules,
-        )
+        self.routes = [
+            Route("/views", self._list, methods=["GET"]),
+            WebSocketRoute("/views/{name}/changes", self._changes_socket),
+            Route("/views/{rest:path}", self._read, methods=["GET"]),
+            Route("/openapi.json", self._describe, methods=["GET"]),
+        ]
 
     def stop(self) -> None:
         """Let all subscribers go, each with a word."""
         self._stopping.set()
 
     @asynccontextmanager
-    async def _open(self, app: Starlette) -> AsyncIterator[None]:
+    async def opened(self) -> AsyncIterator[None]:
+        """With its connections open."""
         async with self._table:
             looks = (self._views.watch(), self._feeds.watch(), self._watch_tables())
             watching = [asyncio.create_task(one) for one in looks]
@@ -324,22 +314,3 @@ def _not_unicode(raw: bytes) -> ServeError:
 
 def _json(text: str) -> Response:
     return Response(text, media_type="application/json")
-
-
-async def _answer(request: Any, error: Exception) -> Response:
-    if not isinstance(error, HeadraceError):
-        raise error
-    return problem.answer(error)
-
-
-async def _no_such_path(request: Any, error: Exception) -> Response:
-    if not isinstance(error, HTTPException):
-        raise error
-    found = ServeError(
-        "HR-519",
-        "There is nothing under this path." if error.status_code == 404 else "Views can only be read, with GET.",
-        found=f"{request.scope.get('method', '')} {request.scope['path']}"[:300],
-        fix="/views lists the views, /openapi.json describes all paths",
-        more={"status": error.status_code},
-    )
-    return problem.answer(found)

@@ -10,6 +10,8 @@ allowed is refused. Programs send none.
 Token: `Authorization: Bearer …`; for subscriptions also `?token=…`, because a browser's EventSource and WebSocket
 cannot set headers. It is compared in constant time and taken out of the request, so that nothing behind this can show
 it.
+
+The console has a door of its own (console/door.py) behind the checks of Host and Origin; no other origin may enter it.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from headrace.serve import problem
 
 LONGEST_QUERY = 8 * 1024
 LARGEST_HEAD = 32 * 1024
+CONSOLE = "/console"
 _SUBSCRIPTION = "/changes"
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _HEADERS = (
@@ -33,6 +36,18 @@ _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'"),
+)
+# The pages of the console are drawn by Vue, which compiles templates and sets styles; nothing comes from elsewhere.
+_CONSOLE_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+        b"img-src 'self' data:; font-src 'self' data:; object-src 'none'; base-uri 'self'; form-action 'self'; "
+        b"frame-ancestors 'none'",
+    ),
 )
 
 
@@ -52,26 +67,32 @@ class Rules:
 
 
 class Guard:
-    """Lets through what the rules allow, and answers everything else itself."""
+    """Lets through what the rules allow, and answers everything else itself; `console` has the paths below /console."""
 
-    def __init__(self, app: ASGIApp, rules: Rules) -> None:
+    def __init__(self, app: ASGIApp, rules: Rules, console: ASGIApp | None = None) -> None:
         self._app = app
         self._rules = rules
+        self._console = console
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         origin = _one(scope, b"origin")
-        shared = origin if origin in self._rules.origins else None
+        console = self._console if _is_console(scope["path"]) else None
+        shared = origin if origin in self._rules.origins and console is None else None
+        headers = (*_HEADERS, *_sharing(shared)) if console is None else _CONSOLE_HEADERS
 
         async def with_headers(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                message["headers"] = [*message.get("headers", ()), *_HEADERS, *_sharing(shared)]
+                message["headers"] = [*message.get("headers", ()), *headers]
             await send(message)
 
         try:
-            self._check_place(scope, origin)
+            self._check_place(scope, origin, own=console is not None)
+            if console is not None:
+                await console(scope, receive, with_headers)
+                return
             if scope["type"] == "http" and scope["method"] == "OPTIONS" and shared is not None:
                 await _allow(with_headers)
                 return
@@ -81,7 +102,8 @@ class Guard:
             return
         await self._app(scope, receive, with_headers)
 
-    def _check_place(self, scope: Scope, origin: str | None) -> None:
+    def _check_place(self, scope: Scope, origin: str | None, *, own: bool) -> None:
+        """Whether size, Host and Origin are right; with `own` an origin that is allowed must be this host's too."""
         size = sum(len(name) + len(value) for name, value in scope["headers"])
         for what, found, most, status in (
             ("query", len(scope["query_string"]), LONGEST_QUERY, 414),
@@ -103,7 +125,8 @@ class Guard:
                 found=_shown(hosts),
                 fix="use the address that `headrace serve` printed, or start it with --allow-host NAME",
             )
-        if origin is not None and origin not in self._rules.origins and not _same(origin, hosts[0], scope):
+        allowed = origin in self._rules.origins and (not own or urlsplit(origin or "").netloc == hosts[0])
+        if origin is not None and not allowed and not _same(origin, hosts[0], scope):
             raise ServeError(
                 "HR-512",
                 "The request comes from a page of another origin.",
@@ -133,6 +156,10 @@ class Guard:
                 "beside the app, or what HEADRACE_TOKEN says",
             )
         return b"&".join(kept)
+
+
+def _is_console(path: str) -> bool:
+    return path == CONSOLE or path.startswith(f"{CONSOLE}/")
 
 
 def _same(origin: str, host: str, scope: Scope) -> bool:

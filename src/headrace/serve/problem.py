@@ -23,6 +23,8 @@ _STATUS = {
     "HR-518": 503,
     "HR-519": 404,
     "HR-520": 503,
+    "HR-540": 401,
+    "HR-542": 401,
 }
 _OURS = "HR-5"
 
@@ -43,7 +45,7 @@ def body(error: HeadraceError) -> dict[str, Any]:
 
 def answer(error: HeadraceError) -> JSONResponse:
     """The error as a whole answer."""
-    headers = {"www-authenticate": "Bearer"} if status(error) == 401 else {}
+    headers = {"www-authenticate": "Bearer"} if error.code == "HR-510" else {}
     if status(error) == 503:
         headers["retry-after"] = "1"
     return JSONResponse(body(error), status(error), headers, MEDIA_TYPE)

@@ -12,17 +12,17 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import uvicorn
 
 from headrace.errors import ServeError
-from headrace.log.connection import Connection
-from headrace.serve.api import MOST_SUBSCRIBERS, Api
-from headrace.serve.guard import LARGEST_HEAD, Rules
+from headrace.serve.api import MOST_SUBSCRIBERS
+from headrace.serve.guard import LARGEST_HEAD
+from headrace.serve.site import Service, Site
 
 BACKLOG = 1024
 LARGEST_MESSAGE = 4 * 1024
+LARGEST_CONSOLE_MESSAGE = 64 * 1024
 LAST_WORDS_S = 5
 MOST_CONNECTIONS = MOST_SUBSCRIBERS + 500
 
@@ -59,26 +59,16 @@ def address(bound: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-@dataclass(frozen=True)
-class Service:
-    """What is served: the views of an app, on a Kafka and a PostgreSQL, by rules."""
-
-    app: str
-    connection: Connection
-    postgres_url: str = field(repr=False)
-    rules: Rules
-
-
 def serve(service: Service, bound: socket.socket, ready: Callable[[Callable[[], None]], None] | None = None) -> None:
     """Serve until SIGTERM, Ctrl-C, or until `stop` is called, which `ready` is given and any thread may call."""
     asyncio.run(_serve(service, bound, ready))
 
 
 async def _serve(service: Service, bound: socket.socket, ready: Callable[[Callable[[], None]], None] | None) -> None:
-    api = Api(service.app, service.connection, service.postgres_url, service.rules)
+    site = Site(service)
     server = _Server(
         uvicorn.Config(
-            api.asgi,
+            site.asgi,
             http="h11",
             ws="websockets-sansio",
             loop="asyncio",
@@ -89,7 +79,7 @@ async def _serve(service: Service, bound: socket.socket, ready: Callable[[Callab
             server_header=False,
             proxy_headers=False,
             h11_max_incomplete_event_size=LARGEST_HEAD,
-            ws_max_size=LARGEST_MESSAGE,
+            ws_max_size=LARGEST_CONSOLE_MESSAGE if service.console else LARGEST_MESSAGE,
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=LAST_WORDS_S,
             limit_concurrency=MOST_CONNECTIONS,
@@ -98,7 +88,7 @@ async def _serve(service: Service, bound: socket.socket, ready: Callable[[Callab
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
-        api.stop()
+        site.stop()
         server.should_exit = True
 
     def from_any_thread() -> None:

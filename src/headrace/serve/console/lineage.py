@@ -1,0 +1,142 @@
+"""The lineage with live numbers: what flows where, how fast, and what is stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nicegui import ui
+from nicegui.elements.mixins.text_element import TextElement
+from starlette.requests import Request
+
+from headrace.serve.console import drawing, figure
+from headrace.serve.console.drawing import HEIGHT, WIDTH, Box, Line
+from headrace.serve.console.element import TONES, box, button, set_tone, text, tone
+from headrace.serve.console.frame import frame, refreshing
+from headrace.serve.console.scene import Scene
+from headrace.serve.console.watch import Standing
+from headrace.serve.guard import CONSOLE
+
+TALLEST = 640
+_ZOOMS = (0.4, 0.55, 0.7, 0.85, 1.0, 1.2)
+_FIT = """
+const canvas = getHtmlElement(%d), host = canvas.parentElement;
+const zoom = Math.max(.5, Math.min(1, host.clientWidth / %f));
+canvas.dataset.zoom = zoom; canvas.style.zoom = zoom;
+"""
+_ZOOM = """
+const canvas = getHtmlElement(%d), steps = %s, now = parseFloat(canvas.dataset.zoom || 1);
+const next = %d > 0 ? steps.find((one) => one > now + .01) : steps.findLast((one) => one < now - .01);
+if (next) { canvas.dataset.zoom = next; canvas.style.zoom = next; }
+"""
+_LEGEND = (
+    ("input stream", "#5b7fd6"),
+    ("table", "#8a63d2"),
+    ("stream", "var(--accent)"),
+    ("view", "var(--ok)"),
+    ("follower", "#c27c2c"),
+)
+
+
+def page(scene: Scene, request: Request) -> None:
+    """The page `/lineage`."""
+    about = f"{len(scene.graph.sources)} inputs, {len(scene.graph.derived)} functions"
+    with frame(scene, request, "Lineage", "/lineage", about=about), box("hr-card", "section"):
+        with box("", "header"):
+            with box("hr-legend hr-note"):
+                for word, colour in _LEGEND:
+                    text(word).style(f"--mark: {colour}")
+            buttons = box("hr-row")
+        show(scene, buttons)
+
+
+def show(scene: Scene, buttons: ui.element | None = None, tallest: int | None = None) -> None:
+    """The drawing, refreshed each second; `buttons` is where those for its size go."""
+    drawn = drawing.draw(*drawing.flow(scene.graph))
+    host = box("hr-lineage", tabindex="0", role="group", aria_label="Lineage: sources left, results right")
+    if tallest is not None:
+        host.style(f"max-height: {tallest}px")
+    with host, box("hr-canvas").style(f"width: {drawn.width:.0f}px; height: {drawn.height:.0f}px") as canvas:
+        refreshes: list[Callable[[dict[str, Standing]], None]] = []
+        with box("", "svg", width=f"{drawn.width:.0f}", height=f"{drawn.height:.0f}", aria_hidden="true"):
+            edges = [
+                box("hr-edge fused" if line.fused else "hr-edge", "path", d=path)
+                for line, path in zip(drawn.lines, drawn.paths, strict=True)
+            ]
+        for line, edge, (x, y) in zip(drawn.lines, edges, drawn.labels, strict=True):
+            label = text("", "hr-edge-label").style(f"left: {x:.0f}px; top: {y:.0f}px")
+            refreshes.append(_edge(scene, drawn.boxes, line, edge, label))
+        for one in drawn.boxes:
+            x, y = drawn.places[one.id]
+            refreshes.append(_box(scene, one, x, y))
+    if buttons is not None:
+        with buttons:
+            for sign, label in ((-1, "Smaller"), (1, "Larger")):
+                button(
+                    "−" if sign < 0 else "+",
+                    lambda sign=sign: ui.run_javascript(_ZOOM % (canvas.id, list(_ZOOMS), sign)),
+                    label=label,
+                )
+            button("Fit", lambda: ui.run_javascript(_FIT % (canvas.id, drawn.width)), label="Fit to the width")
+
+    ui.timer(0.2, lambda: ui.run_javascript(_FIT % (canvas.id, drawn.width)), once=True)
+
+    def refresh() -> None:
+        standings = {one.name: one for one in scene.watch.standings()}
+        for one in refreshes:
+            one(standings)
+
+    refreshing(refresh)
+
+
+def _box(scene: Scene, of: Box, x: float, y: float) -> Callable[[dict[str, Standing]], None]:
+    place = f"left: {x:.0f}px; top: {y:.0f}px; width: {WIDTH}px; height: {HEIGHT}px"
+    made = box(f"hr-node {of.kind}", "a" if of.path else "div", title=of.title).style(place)
+    if of.path:
+        made._props["href"] = f"{CONSOLE}{of.path}"
+    with made:
+        with box("k") as head:
+            text(of.word)
+            dot = box("hr-dot")
+        text(of.title, "m", "div")
+        value = text("", "v", "div")
+
+    def refresh(standings: dict[str, Standing]) -> None:
+        standing = standings.get(of.follower or of.id)
+        level = scene.watch.level(of.topic) if of.topic else None
+        dot.set_visibility(standing is not None)
+        if standing is not None:
+            chosen = tone(standing.health)
+            set_tone(head, chosen)
+            made.classes(add=chosen if chosen in TONES[1:] else "", remove=" ".join(set(TONES) - {chosen}))
+        value.set_text(_told(of, standing, level.records if level else None))
+
+    return refresh
+
+
+def _told(of: Box, standing: Standing | None, records: int | None) -> str:
+    if standing is not None and standing.health.word != "keeping-up":
+        return standing.health.sentence
+    if of.follower is not None:
+        return f"{figure.count(standing.rows)} applied" if standing else "not running"
+    if of.topic is None:
+        return "" if of.kind == "outside" else "inside its reader"
+    told = f"{figure.count(records)} records" if records is not None else "no topic yet"
+    return f"{told} · p50 {figure.milliseconds(standing.latency[0])}" if standing and standing.latency else told
+
+
+def _edge(
+    scene: Scene, boxes: tuple[Box, ...], line: Line, edge: ui.element, label: TextElement
+) -> Callable[[dict[str, Standing]], None]:
+    by_id = {one.id: one for one in boxes}
+    start, end = by_id[line.start], by_id[line.end]
+
+    def refresh(standings: dict[str, Standing]) -> None:
+        per_second: float | None = None
+        if end.follower is not None:
+            per_second = standings[end.follower].per_second if end.follower in standings else None
+        elif (topic := end.topic if start.kind == "outside" else start.topic) is not None:
+            per_second = scene.watch.rate(topic)
+        label.set_text("" if per_second is None or line.fused else figure.rate(per_second))
+        edge.classes(add="on" if per_second else "", remove="" if per_second else "on")
+
+    return refresh

@@ -1,0 +1,203 @@
+"""The first page: is it well, how fast does it flow, what is late, what is stuck and why, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nicegui import ui
+from starlette.requests import Request
+
+from headrace.engine.health import Health
+from headrace.graph.plan import plan
+from headrace.serve.console import figure, lineage
+from headrace.serve.console.element import box, card, link, set_tone, text, tone
+from headrace.serve.console.frame import frame, refreshing
+from headrace.serve.console.records import records_table
+from headrace.serve.console.scene import Scene
+from headrace.serve.console.watch import Standing
+
+POINTS = 60
+SMALL = 14
+_HEADER = (
+    ("query", ""), ("health", ""), ("", ""), ("in", "n"), ("out", "n"), ("latency p50", "n"), ("p99", "n"),
+    ("behind", "n"), ("dead", "n"), ("late", "n"),
+)  # fmt: skip
+
+
+def page(scene: Scene, request: Request) -> None:
+    """The page `/`."""
+    with frame(scene, request, scene.graph.app, "/") as right:
+        with right, box("hr-health", role="status") as whole:
+            box("hr-dot")
+            sentence = text("", "t")
+        kpis = _kpis(scene)
+        with card("Queries and followers", "one line each, refreshed every second"):
+            queries = _queries(scene)
+        if len(scene.graph.nodes) <= SMALL:
+            with box("hr-card", "section"):
+                with box("", "header"):
+                    text("What flows where", tag="h2")
+                    link("open the lineage", "/lineage", "hr-crumb")
+                lineage.show(scene, tallest=420)
+        ends = [query.node for query in plan(scene.graph) if not scene.graph.readers(query.name)]
+        if ends:
+            with box("hr-card", "section"):
+                with box("", "header"):
+                    text(f"Latest results: {ends[-1].name}", tag="h2")
+                    link("open it", f"/node/{ends[-1].name}", "hr-crumb")
+                records_table(scene, ends[-1], height=260)
+
+        def refresh() -> None:
+            standings = scene.watch.standings()
+            health = _whole(standings, scene.watch.levels.away is not None)
+            set_tone(whole, tone(health))
+            sentence.set_text(health.sentence)
+            kpis(standings)
+            queries(standings)
+
+        refreshing(refresh)
+
+
+def _whole(standings: Sequence[Standing], away: bool) -> Health:
+    """All of them in one sentence."""
+    if away:
+        return Health("waiting", "the log does not answer")
+    if not standings:
+        return Health("stopped", "nothing has run yet")
+    troubled = [one for one in standings if one.health.word not in ("keeping-up", "stopped")]
+    if troubled:
+        worst = max(troubled, key=lambda one: tone(one.health) == "is-bad")
+        more = f", and {len(troubled) - 1} more" if len(troubled) > 1 else ""
+        return Health(worst.health.word, f"{worst.name}: {worst.health.sentence}{more}")
+    if all(one.health.word == "stopped" for one in standings):
+        return Health("stopped", "stopped")
+    return Health("keeping-up", "everything keeps up")
+
+
+def _kpis(scene: Scene) -> Callable[[Sequence[Standing]], None]:
+    with box("hr-kpis"):
+        into = _Kpi("Events in")
+        out = _Kpi("Results out")
+        latency = _Kpi("Latency, event to result")
+        behind = _Kpi("Behind")
+        refused = _Kpi("Dead and late")
+    inputs = {node.topic for node in scene.graph.sources}
+    results = {query.node.topic for query in plan(scene.graph)}
+
+    def refresh(standings: Sequence[Standing]) -> None:
+        queries = [one for one in standings if not one.is_follower]
+        levels = scene.watch.levels.topics
+        for kpi, topics in ((into, inputs), (out, results)):
+            found = [levels[topic] for topic in topics if topic in levels]
+            away = scene.watch.levels.away is not None
+            total = sum(level.records for level in found)
+            kpi.show(
+                figure.rate(sum(level.per_second for level in found)) if found and not away else "–",
+                f"{figure.count(total)} in the log",
+                _added([[rate for _, rate in tuple(level.points)[-POINTS:]] for level in found]),
+            )
+        times = [one.latency for one in queries if one.latency]
+        latency.show(
+            figure.milliseconds(max(p50 for p50, _ in times)) if times else "–",
+            f"p99 {figure.milliseconds(max(p99 for _, p99 in times))}" if times else "no result of the last 10 seconds",
+            tuple(scene.watch.latency.points)[-POINTS:],
+        )
+        trails = [scene.watch.trail.queries[one.name] for one in standings if one.name in scene.watch.trail.queries]
+        points = [tuple(trail.points)[-POINTS:] for trail in trails]
+        lag = sum(one.behind for one in standings)
+        behind.show(
+            figure.count(lag),
+            "events not read yet" if lag else "all is read",
+            _added([[p.behind for p in o] for o in points]),
+        )
+        dead, late = sum(one.dead for one in standings), sum(one.late for one in standings)
+        refused.show(
+            figure.count(dead + late),
+            f"{figure.count(dead)} dead, {figure.count(late)} late in this run",
+            _added([[p.dead + p.late for p in one] for one in points]),
+        )
+
+    return refresh
+
+
+class _Kpi:
+    """A number with a name, a word about it and its last minute."""
+
+    def __init__(self, name: str) -> None:
+        with box("hr-card", role="group", aria_label=name):
+            text(name, "hr-kpi-label", "div")
+            self._value = text("–", "hr-kpi-value", "div")
+            self._sub = text("", "hr-kpi-sub", "div")
+            self._spark = ui.html("", sanitize=False).classes("hr-spark")
+
+    def show(self, value: str, sub: str, points: Sequence[float]) -> None:
+        self._value.set_text(value)
+        self._sub.set_text(sub)
+        self._spark.set_content(figure.spark(points))
+
+
+def _queries(scene: Scene) -> Callable[[Sequence[Standing]], None]:
+    lines: dict[str, _Line] = {}
+    with box("hr-scroll").style("margin: 0 -18px -18px"):
+        with box("hr-table", "table", aria_label="Queries and followers"):
+            with box("", "thead"), box("", "tr"):
+                for name, classes in _HEADER:
+                    text(name, classes, "th", scope="col")
+            body = box("", "tbody")
+        empty = text(
+            f"No query of {scene.graph.app} has run here yet. Start it: headrace dev app.py, or headrace run app.py.",
+            "hr-empty",
+            "div",
+        )
+
+    def refresh(standings: Sequence[Standing]) -> None:
+        empty.set_visibility(not standings)
+        for one in standings:
+            if one.name not in lines:
+                with body:
+                    lines[one.name] = _Line(one)
+            trail = scene.watch.trail.queries[one.name]
+            lines[one.name].show(one, [point.per_second for point in tuple(trail.points)[-POINTS:]])
+
+    return refresh
+
+
+class _Line:
+    """A query in the table."""
+
+    def __init__(self, of: Standing) -> None:
+        with box("", "tr"):
+            with box("", "td").style("white-space: nowrap"):
+                link(of.name, f"/queries/{of.name}")
+                text(f" {of.mode}", "hr-chip").style("margin-left: 8px")
+            with box("", "td").style("min-width: 220px"), box("hr-health") as self._health:
+                box("hr-dot")
+                self._sentence = text("", "t")
+            with box("", "td"):
+                self._spark = ui.html("", sanitize=False).classes("hr-spark")
+            self._numbers = [text("", "n", "td") for _ in range(7)]
+
+    def show(self, of: Standing, points: Sequence[float]) -> None:
+        set_tone(self._health, tone(of.health))
+        self._sentence.set_text(of.health.sentence)
+        self._spark.set_content(figure.spark(points))
+        p50, p99 = of.latency or (None, None)
+        shown = (
+            figure.rate(of.per_second),
+            figure.rate(of.out_per_second),
+            figure.milliseconds(p50),
+            figure.milliseconds(p99),
+            figure.count(of.behind),
+            figure.count(of.dead),
+            figure.count(of.late),
+        )
+        for cell, value in zip(self._numbers, shown, strict=True):
+            cell.set_text(value)
+            empty = value in ("0", "–", "0/s")
+            cell.classes(add="hr-zero" if empty else "", remove="" if empty else "hr-zero")
+
+
+def _added(series: Sequence[Sequence[float]]) -> list[float]:
+    """Several series as their sum, aligned at their ends."""
+    longest = max(map(len, series), default=0)
+    return [sum(one[i] for one in series if -i <= len(one)) for i in range(-longest, 0)]

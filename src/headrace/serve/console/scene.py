@@ -1,0 +1,52 @@
+"""What the pages are about: one app, where it runs, and what is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.graph.graph import Graph
+from headrace.log.connection import Connection
+from headrace.serve.console.audit import Audit
+from headrace.serve.console.rows import Views
+from headrace.serve.console.secret import secrets
+from headrace.serve.console.tail import Tails
+from headrace.serve.console.watch import Watch
+from headrace.settings import Settings
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One app with its background; `tails` and `views` are the topics that somebody looks at."""
+
+    graph: Graph
+    settings: Settings
+    connection: Connection
+    watch: Watch
+    tails: Tails
+    views: Views
+    audit: Audit
+
+    @classmethod
+    def of(cls, graph: Graph, settings: Settings, connection: Connection) -> Scene:
+        """The scene of an app, not yet watched."""
+        return cls(
+            graph,
+            settings,
+            connection,
+            Watch(graph, settings, connection),
+            Tails(connection),
+            Views(connection),
+            Audit(settings, graph.app),
+        )
+
+    def secrets(self, name: str) -> frozenset[str]:
+        """The fields of a node that are not shown."""
+        return secrets(self.graph)[name]
+
+    def start(self) -> None:
+        self.watch.start()
+
+    def stop(self) -> None:
+        self.tails.stop()
+        self.views.stop()
+        self.watch.stop()
