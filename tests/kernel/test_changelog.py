@@ -19,7 +19,12 @@ DDL = "id string NOT NULL, price decimal(10,2), at timestamp"
 
 
 def decoded(
-    spark: SparkSession, records: list[tuple[bytes | None, bytes | None]], *, envelope: bool, ddl: str = DDL, key: str = "id"
+    spark: SparkSession,
+    records: list[tuple[bytes | None, bytes | None]],
+    *,
+    envelope: bool,
+    ddl: str = DDL,
+    key: str = "id",
 ) -> list[tuple[Any, ...]]:
     now = datetime.now(UTC)
     rows = [
@@ -45,7 +50,13 @@ def decoded(
 def test_plain_records(spark: SparkSession):
     found = decoded(
         spark,
-        [(b"a", b'{"id":"a","price":1.50}'), (b"a", None), (None, None), (b"a", b'{"id":null}'), (b"a", b'{"price":"1"}')],
+        [
+            (b"a", b'{"id":"a","price":1.50}'),
+            (b"a", None),
+            (None, None),
+            (b"a", b'{"id":null}'),
+            (b"a", b'{"price":"1"}'),
+        ],
         envelope=False,
     )
     assert found == [("a", Decimal("1.50"), None, "+", 0), ("a", None, None, "-", 1)]
@@ -77,7 +88,10 @@ def test_the_envelope(spark: SparkSession, wrapped: bool):
         (key, around(b'{"op":"m"}')),
         (key, around(b'{"after":{"id":"a","price":"1.5x"},"op":"u"}')),
         (key, around(b'{"after":{"id":"a","price":"1.555"},"op":"u"}')),
-        (key, around(b'{"after":{"id":"a","price":"'),),
+        (
+            key,
+            around(b'{"after":{"id":"a","price":"'),
+        ),
     ]
     found = decoded(spark, records, envelope=True)
     assert [(row[0], row[1], row[3], row[4]) for row in found] == [

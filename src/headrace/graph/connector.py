@@ -22,6 +22,16 @@ class Postgres:
 
     table: str
 
+    @property
+    def of(self) -> str:
+        """What it reads there."""
+        return self.table
+
+    @property
+    def system(self) -> str:
+        """What it reads from."""
+        return "PostgreSQL"
+
     def __str__(self) -> str:
         return f"postgres {self.table}"
 
@@ -32,6 +42,16 @@ class Outbox:
 
     table: str
 
+    @property
+    def of(self) -> str:
+        """What it reads there."""
+        return self.table
+
+    @property
+    def system(self) -> str:
+        """What it reads from."""
+        return "PostgreSQL"
+
     def __str__(self) -> str:
         return f"the outbox {self.table}"
 
@@ -41,6 +61,16 @@ class Debezium:
     """A topic that Debezium writes, from whichever database."""
 
     topic: str
+
+    @property
+    def of(self) -> str:
+        """What it reads there."""
+        return self.topic
+
+    @property
+    def system(self) -> str:
+        """What it reads from."""
+        return "Debezium"
 
     def __str__(self) -> str:
         return f"debezium {self.topic}"
