@@ -19,15 +19,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 from urllib.request import Request, urlopen
 
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming.query import StreamingQuery
 
 import headrace as hr
 from bench import records
@@ -39,8 +37,6 @@ from headrace.engine.mode import Mode
 from headrace.engine.run import Run
 from headrace.followers.follower import Follower
 from headrace.followers.postgres import PostgresTable
-from headrace.graph.plan import Query
-from headrace.kernel import bridge
 from headrace.log import catalogue, topic
 from headrace.log.catalogue import View
 from headrace.log.codec import encode
@@ -87,26 +83,9 @@ def main() -> None:
         sys.exit("events were lost")
 
 
-@contextmanager
-def plain_sink() -> Iterator[None]:
+def plain_sink() -> AbstractContextManager[object]:
     """Spark's Kafka sink instead of the transactional one."""
-
-    def write(
-        records: DataFrame,
-        query: Query,
-        build: bridge.Build,
-        *,
-        mode: Mode,
-        checkpoint: str,
-        kafka: Mapping[str, str],
-        batch: str,
-    ) -> StreamingQuery:
-        writer = records.writeStream.format("kafka").queryName(query.name).outputMode("update")
-        writer = writer.options(**kafka).option("topic", query.node.topic).option("checkpointLocation", checkpoint)
-        return writer.trigger(processingTime="0 seconds").start()
-
-    with patch("headrace.engine.run.write", write):
-        yield
+    return patch("headrace.kernel.bridge.TRANSACTIONAL_SINK", "kafka")
 
 
 def _sink(here: Ground, count: int, warm: int) -> Result:

@@ -29,6 +29,7 @@ from headrace.operators.aggregate import (
 )
 from headrace.operators.dedupe import dedupe
 from headrace.operators.event_time import event_time
+from headrace.operators.join import join
 from headrace.operators.sliding import sliding
 from headrace.operators.top import top
 from headrace.operators.window import global_, hopping, session, tumbling, window
@@ -55,6 +56,7 @@ __all__ = [
     "first",
     "global_",
     "hopping",
+    "join",
     "last",
     "max",
     "max_by",

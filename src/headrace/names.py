@@ -15,6 +15,7 @@ LATE_SUFFIX = ".late"
 STATE_DIRECTORY = ".headrace"
 SETTINGS_FILE = "headrace.toml"
 CATALOGUE_TOPIC = "headrace.catalogue"
+FIRST_VERSION = "first"
 TABLE_FOLLOWER = "postgres"
 CAPTURE = "capture"
 LONGEST_SLOT = 63
@@ -30,7 +31,8 @@ HEADER_ID = "headrace.id"
 HEADER_REPLAYED = "headrace.replayed"
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
-_SINK = re.compile(r"headrace\.\w+\.\w+\.sink\.[\w.-]+")
+_SINK = re.compile(r"headrace\.\w+\.\w+(\.[a-z0-9_]+)?\.sink\.[\w.-]+")
+_VERSION = re.compile(r"[a-z0-9_]{1,20}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -42,6 +44,17 @@ def is_name(name: str) -> bool:
 def is_topic(name: str) -> bool:
     """Whether Kafka takes this topic name."""
     return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
+
+
+def is_version(name: str) -> bool:
+    """Whether a version can have this name: its topic is `<topic>.<name>`, and some such topics are something else."""
+    taken = {suffix.removeprefix(".") for suffix in (DEAD_SUFFIX, LATE_SUFFIX)}
+    return _VERSION.fullmatch(name) is not None and name != FIRST_VERSION and name not in taken
+
+
+def versioned(name: str, version: str) -> str:
+    """What a topic or a query is called in this version; the first one has the name itself."""
+    return name if version == FIRST_VERSION else f"{name}.{version}"
 
 
 def dead_topic(topic: str) -> str:

@@ -20,7 +20,7 @@ APP = """
 import headrace as hr
 
 app = hr.App("{name}")
-app.stream("payments", topic="{source}", schema="id string, amount double", partitions=2)
+app.stream("payments", topic="{source}", schema="id string, amount double, at timestamp", event_time="at", partitions=2)
 
 
 @app.stream(topic="{result}")
@@ -79,3 +79,23 @@ def test_topics_letters_and_repeats(place: tuple[Path, str, str], bootstrap: str
     assert f"headrace dead replay {source}" in vanished["remedy"]
     assert "large:x[0]@1#0" in told["live mode has written results again after it was stopped or killed"]["evidence"]
     assert "equal rows stand in the output" in told
+
+
+def test_results_that_are_out_of_order(place: tuple[Path, str, str], bootstrap: str):
+    file, source, result = place
+    connection = Connection(bootstrap)
+    ensure(connection, [Topic(source, 2), Topic(result, 2)])
+    with Producer(connection) as producer:
+        for n, minute in enumerate((0, 1, 2, 1, 3)):
+            producer.send(result, {"id": f"{n}", "at": f"2026-01-01T00:{minute:02}:00.000000Z"}, partition=0)
+    code, (finding,) = asked(file, "--bootstrap", bootstrap)
+    assert (code, finding["disease"]) == (0, "results are out of order")
+    assert (
+        finding["evidence"]
+        == f"1 of the last 5 rows are older than one before them, by up to 0:01:00, at {result}[0]@3"
+    )
+    assert "key=…" in finding["remedy"]
+    with Producer(connection) as producer:
+        for n in range(200):
+            producer.send(result, {"id": f"{n}", "at": f"2026-01-01T00:04:00.{n:06}Z"}, partition=0)
+    assert asked(file, "--bootstrap", bootstrap) == (0, [])

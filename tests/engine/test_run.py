@@ -253,7 +253,7 @@ def _broken(body: str) -> hr.App:
             return payments.select("id")
 
     elif body == "table":
-        app.table("cards", schema="card string", topic="broken_cards", key="card")
+        app.table("cards", hr.postgres("public.cards"), topic="broken_cards", key="card")
 
         @app.stream(topic="broken_result")
         def result(cards):

@@ -25,7 +25,6 @@ from tests.contracts.follower_contract import FollowerContract, eventually, runn
 from headrace import names
 from headrace.errors import FollowError
 from headrace.followers import webhook
-from headrace.followers.feed import topic_id
 from headrace.followers.follower import Follower
 from headrace.followers.store import Store, StoreAway
 from headrace.followers.webhook import Target, WebhookReceiver
@@ -34,6 +33,7 @@ from headrace.log.catalogue import View
 from headrace.log.connection import Connection
 from headrace.log.dead import dead_letters
 from headrace.log.producer import Producer
+from headrace.log.topic import identities
 
 ROOT = Path(__file__).parents[2]
 SECRET = "sesame"
@@ -152,7 +152,7 @@ def test_a_change_as_the_receiver_sees_it(connection: Connection, totals: View, 
     assert first == "POST /in?x=1 HTTP/1.1"
     assert headers["host"] == f"127.0.0.1:{port}"
     assert headers["content-type"] == "application/json"
-    assert headers["idempotency-key"] == f"{totals.topic}[0]@0/{topic_id(connection, totals.topic)}"
+    assert headers["idempotency-key"] == f"{totals.topic}[0]@0/{identities(connection, [totals.topic])[totals.topic]}"
     assert body.endswith(b'"row":{"id":"a","amount":1.10}}'), "the row is the record's, byte for byte"
     assert json.loads(body) == {
         "id": headers["idempotency-key"],

@@ -49,7 +49,8 @@ def test_the_record_is_as_others_read_it(connection: Connection, view: View) -> 
         "topic": "per_minute",
         "schema": view.schema,
         "key": ["url", "window_start"],
-        "version": 1,
+        "version": "first",
+        "kind": "view",
         "path": [["clean", "clean", ["pageviews"]], ["per_minute", "per_minute", ["clean", "users"]]],
     }
 
@@ -58,7 +59,7 @@ def test_only_what_differs_is_written(connection: Connection, view: View) -> Non
     catalogue.publish(connection, view)
     assert catalogue.publish(connection, view) == []
     assert len(written(connection, view)) == 1
-    later = replace(view, version=2, topic="per_minute.v2")
+    later = replace(view, version="v2", topic="per_minute.v2")
     assert catalogue.publish(connection, later) == [later]
     assert catalogue.views(connection, view.app) == {"per_minute": later}
 

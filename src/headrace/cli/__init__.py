@@ -14,6 +14,10 @@ state        state: what the operators of the queries remember
 lateness     lateness: how late events come, and which delay covers how many
 certify      certify: kill an app again and again, and hold its outputs against the batch answer
 serve        serve: the views of an app over HTTP
+replay       replay: a version of a view or stream built from history, beside the current one
+promote      promote: a version becomes the current one, or an old one again
+versions     versions ls|drop
+table        the PostgreSQL tables of versions
 doctor       doctor: what ails an app, with the evidence and the remedy, and repairs after asking
 record       a record of the log as text and as JSON
 topic        topic ls|describe|tail|produce

@@ -24,6 +24,8 @@ from headrace.cli import (
     follow,
     lateness,
     parts,
+    promote,
+    replay,
     run,
     serve,
     slot,
@@ -31,6 +33,7 @@ from headrace.cli import (
     status,
     terminal,
     topic,
+    versions,
 )
 from headrace.errors import HeadraceError
 
@@ -95,6 +98,15 @@ app.command(epilog="Example: `headrace lateness app.py transactions`")(lateness.
 app.command(epilog="Example: `headrace doctor app.py --repair`")(doctor.doctor)
 app.command(epilog="Example: `headrace certify app.py --kills 20 --seed 7`")(certify.certify)
 app.command(epilog="Example: `headrace serve app.py --port 8600`")(serve.serve)
+app.command(
+    epilog="Examples:\n\n`headrace replay app.py totals --as v2`\n\n"
+    "`headrace replay app.py totals --as v2 --from 2026-03-01T00:00:00Z`"
+)(replay.replay)
+app.command(
+    epilog="Examples:\n\n`headrace promote app.py totals --version v2`\n\n"
+    "`headrace promote app.py totals --version first`"
+)(promote.promote)
+app.add_typer(versions.commands, name="versions")
 app.add_typer(topic.commands, name="topic")
 app.add_typer(dead.commands, name="dead")
 app.add_typer(slot.commands, name="slot")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from headrace.cli import terminal
 from headrace.cli.place import AppFile, AsJson, Bootstrap, connection_at, load_app, settings_at
 from headrace.doctor import checkpoints, outputs, pace, tables, topics
 from headrace.doctor.finding import Finding, Weight
-from headrace.engine import checkpoint, offsets, progress
+from headrace.engine import checkpoint, offsets, progress, version
 from headrace.errors import HeadraceError, LogError, RunError
 from headrace.graph.graph import Graph
 from headrace.graph.plan import Query, plan
@@ -53,20 +54,20 @@ class _Visit:
 
     def findings(self) -> Iterator[Finding]:
         """Everything that is found, the log first."""
-        queries = plan(self.graph)
         connection = self.log if isinstance(self.log, Connection) else None
+        graph = self.graph if connection is None else version.current(self.graph, connection)
+        queries = plan(graph)
         if isinstance(self.log, HeadraceError):
             yield Finding(Weight.BROKEN, "the log", self.log.what, str(self.log.found), self.log.fix)
-        retention_s = offsets.retention_s(connection) if connection else 0.0
         for query in queries:
-            yield from self._query(query, connection, retention_s)
+            yield from self._query(query, connection)
         if connection is not None:
-            yield from topics.examine(self.graph, queries, connection)
+            yield from topics.examine(graph, queries, connection)
             views = catalogue.views(connection, self.graph.app)
             declared = {name: view for name, view in views.items() if name in self.graph.names}
             yield from tables.examine(declared, self._postgres(), connection)
 
-    def _query(self, query: Query, connection: Connection | None, retention_s: float) -> Iterator[Finding]:
+    def _query(self, query: Query, connection: Connection | None) -> Iterator[Finding]:
         location = checkpoint.location(self.settings, self.graph.app, query.name)
         place = checkpoint.local(location)
         cut_off: list[Finding] = []
@@ -75,11 +76,11 @@ class _Visit:
             yield from cut_off
         whole = not any(finding.weight is Weight.BROKEN for finding in cut_off)
         if place is not None and connection is not None and whole:
-            yield from checkpoints.left_in_the_middle(place, query, retention_s)
+            yield from checkpoints.left_in_the_middle(place, query, partial(offsets.retention_s, connection))
             yield from topics.gone(location, query, connection)
         yield from pace.examine(progress.history(self.settings, self.graph.app, query.name))
         if connection is not None:
-            yield from outputs.examine(query, connection)
+            yield from outputs.examine(self.graph, query, connection)
 
     def _postgres(self) -> str | None:
         if self.settings.postgres:

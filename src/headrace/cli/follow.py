@@ -33,7 +33,8 @@ from headrace.engine.progress import Progress
 from headrace.errors import FollowError, PartError
 from headrace.followers.crew import Crew, Task
 from headrace.followers.follower import Follower, Status
-from headrace.followers.postgres import PostgresTable
+from headrace.followers.store import Positions
+from headrace.followers.view_follower import ViewFollower
 from headrace.followers.webhook import Target, WebhookReceiver
 from headrace.graph.follow import Webhook
 from headrace.graph.graph import Graph
@@ -132,21 +133,20 @@ class _Planned:
         """How to begin it."""
         again = [self.rebuild]
 
-        def make(view: View | None) -> Follower:
+        def make(view: View | None, since: Positions) -> Follower:
             topic = self.topic if view is None else view.topic
             # A rebuild is asked for once, and not each time that the view changes.
             rebuild, again[0] = again[0], False
             if target is not None:
                 name = f"{app}.{self.name}"
-                return Follower(
-                    name, topic, WebhookReceiver(target, name, topic, connection), connection, rebuild=rebuild
-                )
+                # Who asks for everything again gets what is current, from its beginning.
+                receiver = WebhookReceiver(target, name, topic, connection, since={} if rebuild else since)
+                return Follower(name, topic, receiver, connection, rebuild=rebuild)
             if view is None or url is None:
                 raise RuntimeError("a table is of a view, and in a PostgreSQL")
-            table = PostgresTable(url, view)
-            return Follower(table.follower, topic, table, connection, rebuild=rebuild)
+            return ViewFollower(url, view, connection, rebuild=rebuild)
 
-        return Task(self.name, self.node if self.is_view else None, make)
+        return Task(self.name, self.node, self.is_view, make)
 
 
 def _chosen(graph: Graph, only: Sequence[str], rebuild: Sequence[str]) -> list[_Planned]:

@@ -26,6 +26,7 @@ from headrace.cli import terminal
 from headrace.cli.ending import seconds, signals
 from headrace.cli.place import AppFile, AsJson, Bootstrap, load_app, settings_at
 from headrace.cli.status import line, screen
+from headrace.engine import version
 from headrace.engine.mode import Mode
 from headrace.engine.progress import Progress
 from headrace.graph.graph import Graph
@@ -150,7 +151,7 @@ def _carry_out(
             ) as run:
                 signal.signal(signal.SIGINT, stop)  # Spark has taken it for itself
                 if mode is not Mode.BATCH:
-                    with shown(graph, parts.bootstrap) as show:
+                    with shown(version.current(graph, run.connection), parts.bootstrap) as show:
                         _watch(run, stopped, ending, show)
                     terminal.note("stopping")
     except KeyboardInterrupt:
@@ -178,6 +179,6 @@ def _places(graph: Graph, settings: Settings, address: str) -> str:
     queries = plan(graph)
     reads = {name for query in queries for name in query.reads}
     rows = [("Kafka", address), ("state", str(settings.state))]
-    rows += [("input", graph.node(name).topic) for name in sorted(reads - {query.name for query in queries})]
+    rows += [("input", graph.node(name).topic) for name in sorted(reads - {query.node.name for query in queries})]
     rows += [("result", query.node.topic) for query in queries]
     return terminal.columns(rows)

@@ -35,12 +35,13 @@ def examine(place: Path, app: str, query: Query, connection: Connection | None) 
         return
     yield from _identity(place, query)
     for log in _LOGS:
-        for file in _numbered(place / log):
+        batches = checkpoint.batches(place / log)
+        for file in (place / log / str(batch) for batch in batches):
             if (why := unreadable(file)) is not None:
                 evidence = f"{file.relative_to(place.parent)}: {why}"
                 yield (
                     _old(query, evidence)
-                    if file != _numbered(file.parent)[-1]
+                    if file.name != str(batches[-1])
                     else _cut_off(file, evidence, query, lambda batch: _written(connection, app, query, batch))
                 )
 
@@ -142,11 +143,7 @@ def _take_away(place: Path, file: Path) -> str:
     return str(backup)
 
 
-def _numbered(directory: Path) -> list[Path]:
-    return sorted((file for file in directory.glob("[0-9]*") if file.name.isdigit()), key=lambda file: int(file.name))
-
-
-def left_in_the_middle(place: Path, query: Query, retention_s: float) -> Iterator[Finding]:
+def left_in_the_middle(place: Path, query: Query, retention_s: Callable[[], float]) -> Iterator[Finding]:
     """A batch that the log may have forgotten."""
     try:
         checkpoint.check_remembered(str(place), query.name, retention_s, query.node.where)

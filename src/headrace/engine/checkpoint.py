@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -108,16 +108,16 @@ def check(place: str, query: str, topics: Mapping[str, str], operators: list[str
         f"`{query}` was changed so that its state does not fit any more: {'; '.join(differences)}.",
         where=where,
         found=directory,
-        fix="give the function a new name to begin beside the old one, or delete the directory found to compute"
-        " everything again from the log",
+        fix="build it beside the old one and switch (`headrace replay`, `headrace promote`), give the function a new"
+        " name, or delete the directory found to compute everything again from the log",
     )
 
 
 def reached(place: str) -> dict[tuple[str, int], int]:
     """The next offsets that a query goes on from, by topic and partition; nothing for a new checkpoint."""
     directory = local(place)
-    begun = _numbers(directory / "offsets") if directory else []
-    finished = _numbers(directory / "commits") if directory else []
+    begun = batches(directory / "offsets") if directory else []
+    finished = batches(directory / "commits") if directory else []
     if directory is None or not begun:
         return {}
     # A batch that was begun and not finished is read again, from where the one before it ended.
@@ -125,46 +125,48 @@ def reached(place: str) -> dict[tuple[str, int], int]:
     file = directory / "offsets" / str(last)
     if not file.exists():
         return {}
+    return covered(file.read_text(encoding="utf-8").splitlines()[2:])
+
+
+def covered(end_offsets: Iterable[str]) -> dict[tuple[str, int], int]:
+    """The next offsets after a batch, by topic and partition, from the JSON of its sources; `-` had nothing to read."""
     found: dict[tuple[str, int], int] = {}
-    for line in file.read_text(encoding="utf-8").splitlines()[2:]:
-        for topic, partitions in (json.loads(line) if line.startswith("{") else {}).items():
+    for text in end_offsets:
+        for topic, partitions in (json.loads(text) if text.startswith("{") else {}).items():
             found |= {(topic, int(partition)): int(offset) for partition, offset in partitions.items()}
     return found
 
 
-def check_remembered(place: str, query: str, retention_s: float, where: Location) -> None:
+def check_remembered(place: str, query: str, retention_s: Callable[[], float], where: Location) -> None:
     """Refuse a batch that was begun so long ago that the log may have forgotten whether it was written."""
     directory = local(place)
-    offsets = _numbers(directory / "offsets") if directory else []
-    if directory is None or not offsets or offsets[-1] in _numbers(directory / "commits"):
+    offsets = batches(directory / "offsets") if directory else []
+    if directory is None or not offsets or offsets[-1] in batches(directory / "commits"):
         return
     file = directory / "offsets" / str(offsets[-1])
     age = time.time() - file.stat().st_mtime
-    if age > retention_s:
+    if age > (kept_s := retention_s()):
         raise RunError(
             "HR-312",
             f"`{query}` was stopped {age / 86_400:.0f} days ago in the middle of a batch, and the log may have"
             " forgotten how much of it was written.",
             where=where,
-            found=f"batch {offsets[-1]} in {file}; the log remembers {retention_s / 86_400:.3g} days"
+            found=f"batch {offsets[-1]} in {file}; the log remembers {kept_s / 86_400:.3g} days"
             " (offsets.retention.minutes)",
             fix="compare the end of the query's topic with its input, then delete the file found: the batch is written,"
             " and what stood there already stands there twice",
         )
 
 
-def _numbers(directory: Path) -> list[int]:
+def batches(directory: Path) -> list[int]:
+    """The batches that one of Spark's two logs, `offsets` or `commits`, has a file of, in order."""
     return sorted(int(file.name) for file in directory.glob("[0-9]*") if file.name.isdigit())
 
 
 def clear_unfinished(place: str) -> None:
     """Remove the state of a first batch that never ended: it belongs to nothing, and Spark will not start beside it."""
     directory = local(place)
-    if (
-        directory is not None
-        and not any(directory.glob("offsets/[0-9]*"))
-        and not any(directory.glob("commits/[0-9]*"))
-    ):
+    if directory is not None and not batches(directory / "offsets") and not batches(directory / "commits"):
         shutil.rmtree(directory / "state", ignore_errors=True)
 
 

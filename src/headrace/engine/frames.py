@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headrace import names
+from headrace.engine import views
 from headrace.engine.mode import Mode
 from headrace.errors import HeadraceError, Location, RunError
 from headrace.graph.graph import Graph
@@ -22,6 +23,7 @@ from headrace.graph.node import Derived, Node, Source
 from headrace.graph.plan import Query
 from headrace.kernel import bridge
 from headrace.log.connection import Connection
+from headrace.operators import table
 from headrace.operators.event_time import EventTime, mark, marked
 
 NO_BOUND = -1
@@ -31,7 +33,11 @@ _LARGE_FETCHES = {"kafka.max.poll.records": "5000", "kafka.max.partition.fetch.b
 
 @dataclass
 class Frames:
-    """Builds the frames of one run, which `run` names. `schemas` remembers what each written node holds."""
+    """Builds the frames of one run, which `run` names. `schemas` remembers what each written node holds.
+
+    `starts` are the offsets at which a query without a checkpoint begins, by topic and as Spark takes them; topics that
+    it does not name are read from their beginning.
+    """
 
     spark: SparkSession
     graph: Graph
@@ -39,6 +45,7 @@ class Frames:
     connection: Connection
     run: str = ""
     schemas: dict[str, StructType] = field(default_factory=dict)
+    starts: Mapping[str, str] = field(default_factory=dict)
 
     def result(self, query: Query) -> tuple[DataFrame, bridge.Build]:
         """The rows of a query, and the operators that it has."""
@@ -48,15 +55,15 @@ class Frames:
             build.sink, build.run = names.sink(self.graph.app, query.name), self.run
         with bridge.building(build):
             rows = self._call(query, query.node)
-        self.schemas[query.name] = rows.schema
+        self.schemas[query.node.name] = rows.schema
         return rows, build
 
     def records(self, query: Query) -> tuple[DataFrame, bridge.Build]:
         """The rows of a query as records for its topic, and the operators that it has."""
         rows, build = self.result(query)
         if query.node.kind == "view":
-            return bridge.encode_view(rows, query.node.key, build), build
-        return bridge.encode(rows, query.node.key, build), build
+            return bridge.encode_view(rows, query.node.key, views.columns(rows.schema).names, build), build
+        return bridge.encode(rows, query.node.key, query.node.partitions, build), build
 
     def _call(self, query: Query, node: Derived) -> DataFrame:
         arguments = [self._input(query, self.graph.node(name)) for name in node.inputs]
@@ -112,29 +119,56 @@ class Frames:
         if isinstance(node, Derived) and (self.mode is Mode.BATCH or node.name not in query.reads):
             return self._call(query, node)
         if isinstance(node, Derived) and node.kind == "view":
-            raise RunError(
-                "HR-304",
-                f"`{query.name}` reads the view `{node.name}`, and this version runs streams only.",
-                where=query.node.where,
-                found=f"view {node.name}",
-                fix="let both read the stream that the view is made of, or leave the query out with --only",
-            )
+            return self._table(query, node, views.columns(self.schemas[node.name]).toDDL())
         if isinstance(node, Derived):
             schema = self.schemas[node.name]
             time = marked(schema)
             return self._read(query, node, schema.toDDL(), time)
-        if node.kind == "table" or node.schema is None:
+        if node.schema is None:
             raise RunError(
                 "HR-304",
-                f"`{query.name}` reads the table `{node.name}`, and this version runs streams only.",
-                where=query.node.where,
-                found=f"table {node.name}",
-                fix="declare a stream of the topic instead, or leave the query out with --only",
+                f"`{query.name}` reads the table `{node.name}`, whose columns are not declared.",
+                where=node.where,
+                found=f"table {node.name} without a schema",
+                fix='declare the columns that are read, such as schema="card string, owner string"',
             )
+        if node.kind == "table":
+            return self._table(query, node, node.schema.ddl)
         time = None
         if node.event_time:
             time = EventTime(node.event_time, node.delay_ms, node.idle_ms, node.delay_share, node.delay_least_ms)
         return self._read(query, node, node.schema.ddl, time)
+
+    def _records(self, topic: str) -> DataFrame:
+        """The committed records of a topic, from the beginning."""
+        reader = (self.spark.read if self.mode is Mode.BATCH else self.spark.readStream).format("kafka")
+        options: Mapping[str, str] = {
+            **self.connection.spark(),
+            "kafka.isolation.level": "read_committed",
+            "subscribe": topic,
+            "startingOffsets": self.starts.get(topic, "earliest"),
+            "includeHeaders": "true",
+        }
+        if self.mode is Mode.EXACT:
+            options = {**options, **_LARGE_FETCHES, "maxOffsetsPerTrigger": str(MOST_RECORDS_A_BATCH)}
+        return reader.options(**options).load()
+
+    def _table(self, query: Query, node: Node, ddl: str) -> DataFrame:
+        """The changes of a table, captured or not, or of a view."""
+        records = bridge.changes(
+            self._records(node.topic),
+            query=query.name,
+            topic=node.topic,
+            dead_topic=names.dead_topic(node.topic),
+            ddl=ddl,
+            key=node.key,
+            envelope=isinstance(node, Source) and node.connector is not None,
+            epoch_us=node.epoch_us if isinstance(node, Source) else 0,
+            sign=table.SIGN,
+            offset=table.OFFSET,
+            kafka=self.connection.spark(),
+        )
+        return table.normalize(records, node.key)
 
     def _read(self, query: Query, node: Node, ddl: str, time: EventTime | None) -> DataFrame:
         batch = self.mode is Mode.BATCH
@@ -151,18 +185,8 @@ class Frames:
                 share=time.share,
                 least_ms=time.least_ms,
             )
-        reader = (self.spark.read if batch else self.spark.readStream).format("kafka")
-        options: Mapping[str, str] = {
-            **self.connection.spark(),
-            "kafka.isolation.level": "read_committed",
-            "subscribe": topic,
-            "startingOffsets": "earliest",
-            "includeHeaders": "true",
-        }
-        if self.mode is Mode.EXACT:
-            options = {**options, **_LARGE_FETCHES, "maxOffsetsPerTrigger": str(MOST_RECORDS_A_BATCH)}
         rows = bridge.decode(
-            reader.options(**options).load(),
+            self._records(topic),
             query=query.name,
             topic=topic,
             dead_topic=names.dead_topic(topic),

@@ -1,8 +1,8 @@
 """Consumed offsets and lag, where every Kafka tool can see them.
 
 Spark keeps its offsets in the checkpoint. What a query has consumed is also committed to the group
-`headrace.<app>.<query>`, for monitoring only: nothing is ever started from it. In live mode that is what has been read;
-in exact mode what a finished batch has covered.
+`headrace.<app>.<query>`, for monitoring and for readers who wait for what they wrote: nothing is ever started from it.
+In exact mode that is what a finished batch has covered; in live mode what a wave has found worked off (wave.py).
 
 It is committed by a consumer that reads nothing. An admin client could do it too, but one that asks a group's
 coordinator while a broker goes away may abort the whole process (librdkafka issue 4605).
@@ -13,7 +13,6 @@ coordinator while a broker goes away may abort the whole process (librdkafka iss
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
@@ -30,20 +29,12 @@ from headrace.log.connection import Connection
 Offsets = Mapping[tuple[str, int], int]
 _SECONDS = 5.0
 _RETENTION_S = 7 * 86_400.0
+_AGAIN_S = 60.0  # the log forgets the offsets of a group that commits nothing for long
 
 
 def read_so_far(gauges: Iterable[Gauge], query: str) -> dict[tuple[str, int], int]:
     """The next offsets of what a query has decoded."""
     return {(g.of, g.partition): g.next_offset for g in gauges if g.query == query and g.next_offset >= 0}
-
-
-def covered(end_offsets: Iterable[str]) -> dict[tuple[str, int], int]:
-    """The next offsets after a finished batch, from the JSON of its sources."""
-    found: dict[tuple[str, int], int] = {}
-    for text in end_offsets:
-        for topic, partitions in json.loads(text or "{}").items():
-            found |= {(topic, int(partition)): int(offset) for partition, offset in partitions.items()}
-    return found
 
 
 class Groups:
@@ -54,10 +45,12 @@ class Groups:
         self._app = app
         self._members: dict[str, Consumer] = {}
         self._answers: list[KafkaError | None] = []
+        self._known: dict[str, tuple[float, Offsets]] = {}
 
     def commit(self, query: str, offsets: Offsets) -> None:
         """Write the offsets of a query to its group. KafkaException when the log does not answer."""
-        if not offsets:
+        at, known = self._known.get(query, (0.0, {}))
+        if not offsets or (offsets == known and time.monotonic() - at < _AGAIN_S):
             return
         member = self._members.get(query) or self._join(query)
         places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in sorted(offsets.items())]
@@ -69,6 +62,7 @@ class Groups:
         error = self._answers[0] if self._answers else KafkaError(KafkaError._TIMED_OUT)
         if error is not None:
             raise KafkaException(error)
+        self._known[query] = (time.monotonic(), dict(offsets))
 
     def _join(self, query: str) -> Consumer:
         group = {"group.id": names.group(self._app, query), "enable.auto.commit": False}

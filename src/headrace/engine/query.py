@@ -25,16 +25,6 @@ MOST_FAILURES = 3
 LONGEST_PAUSE_S = 30.0
 SETTLED_S = 10.0
 LARGEST_RECORD = 16 * 1024 * 1024
-_TRANSACTION = {
-    "kafka.acks": "all",
-    "kafka.enable.idempotence": "true",
-    "kafka.linger.ms": "5",
-    "kafka.batch.size": str(128 * 1024),
-    "kafka.compression.type": "lz4",
-    # A transaction that begins while the broker still ends the one before is told to come again.
-    "kafka.retry.backoff.ms": "10",
-    "kafka.transaction.timeout.ms": str(15 * 60_000),
-}
 
 _LOG_AWAY = re.compile(
     r"org\.apache\.kafka\.(common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|CoordinatorNotAvailable|"
@@ -121,8 +111,10 @@ def write(
     writer = records.writeStream.queryName(query.name).outputMode("update").option("checkpointLocation", checkpoint)
     writer = writer.options(**kafka).option("topic", query.node.topic).option("kafka.max.request.size", LARGEST_RECORD)
     if mode is Mode.LIVE:
+        listeners = ",".join(filter(None, (kafka.get("kafka.interceptor.classes"), bridge.IN_FLIGHT)))
+        writer = writer.options(**{"kafka.interceptor.classes": listeners, "kafka.headrace.query": query.name})
         return writer.format("kafka").trigger(realTime=batch).start()  # pyright: ignore[reportCallIssue]
-    writer = writer.format(bridge.TRANSACTIONAL_SINK).options(name=build.sink, run=build.run, **_TRANSACTION)
+    writer = writer.format(bridge.TRANSACTIONAL_SINK).options(name=build.sink, run=build.run)
     return writer.trigger(processingTime="0 seconds").start()
 
 

@@ -17,8 +17,9 @@ import threading
 import time
 import uuid
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -31,17 +32,19 @@ from pyspark.sql.streaming.query import StreamingQuery
 import headrace.errors
 from headrace import duration
 from headrace.app import App
-from headrace.engine import checkpoint, offsets, progress, topics, views
+from headrace.engine import checkpoint, offsets, progress, topics, version, views
 from headrace.engine.frames import Frames
 from headrace.engine.mode import Mode
 from headrace.engine.progress import Progress, State
 from headrace.engine.query import Running, write
 from headrace.engine.session import session
+from headrace.engine.wave import PAUSE_ON_CLUSTER_S, PAUSE_S, Wave
 from headrace.errors import LogError, RunError
 from headrace.graph.graph import Graph
 from headrace.graph.plan import Query, plan
 from headrace.kernel import bridge
 from headrace.log import catalogue, topic
+from headrace.log.catalogue import View
 from headrace.log.connection import Connection
 from headrace.settings import Settings
 
@@ -59,12 +62,16 @@ class Run:
         self.settings = settings
         self.connection = connection
         self.spark = spark
+        self._id = uuid.uuid4().hex
         self._owns_spark = True
+        self.outputs: dict[str, View] = {}
         self._running: list[Running] = []
+        self._places: dict[str, str] = {}
         self._held = contextlib.ExitStack()
         self._stop = threading.Event()
         self._watcher: threading.Thread | None = None
         self._started_at = _now()
+        self._waves: dict[str, Wave] = {}
         self._rates: dict[str, tuple[float, int]] = {}
         self._last: dict[str, Progress] = {}
         self._away: str | None = None
@@ -84,18 +91,26 @@ class Run:
         bootstrap: str,
         only: Sequence[str] = (),
         spark: SparkSession | None = None,
+        beside: Mapping[str, str] | None = None,
         report: Report = lambda _: None,
     ) -> Run:
-        """Start every query of the app, or those named in `only`; a given session is used and left running."""
-        graph = app.graph() if isinstance(app, App) else app
-        queries = _chosen(plan(graph), only)
+        """Start every query of the app, or those named in `only`; a given session is used and left running.
+
+        Queries run in the versions that are current, or that the graph has chosen. With `beside` they are not current,
+        so nobody is told of what they write; it holds where they begin to read, by topic.
+        """
         connection = Connection.of(settings, bootstrap)
+        declared = app.graph() if isinstance(app, App) else app
+        graph = version.current(declared, connection)
+        queries = _chosen(plan(graph), only)
         with contextlib.ExitStack() as undo:
             places = {query.name: checkpoint.location(settings, graph.app, query.name) for query in queries}
             held = undo.enter_context(contextlib.ExitStack())
             if mode is not Mode.BATCH:
                 for query in queries:
                     held.enter_context(checkpoint.held(places[query.name], graph.app, query.name))
+            if error := version.overtaken(graph, version.current(declared, connection)):
+                raise error
             for name in topic.ensure(connection, topics.needed(graph, queries)):
                 report(f"created the topic {name}")
             owns = spark is None
@@ -103,20 +118,23 @@ class Run:
                 spark = _session(graph.app, settings, mode, report)
                 undo.callback(spark.stop)
             run = cls(graph.app, mode, settings, connection, spark)
-            run._owns_spark = owns
-            frames = Frames(spark, graph, mode, connection, uuid.uuid4().hex)
+            run._owns_spark, run._places = owns, places
+            frames = Frames(spark, graph, mode, connection, run._id, starts=beside or {})
             if mode is Mode.BATCH:
                 run._batch(frames, queries, report)
             else:
-                batch = f"{duration.parse(settings.live_batch)} milliseconds"
+                read = {graph.node(name).topic for query in queries for name in query.reads}
+                identities = topic.identities(connection, sorted(read))
+                undo.callback(bridge.close, spark, run._id)
                 for query in plan(graph):
                     if query in queries:
-                        undo.callback(run._add(frames, query, places[query.name], batch).stop)
+                        undo.callback(run._add(frames, query, places[query.name], identities).stop)
                         report(f"running {query.name} ({mode})")
-                        if query.node.kind == "view":
-                            catalogue.publish(connection, views.described(graph, query, frames.schemas[query.name]))
-                    elif any(query.name in other.reads for other in queries):
+                    elif any(query.node.name in other.reads for other in queries):
                         frames.result(query)
+                run.outputs = {q.name: views.described(graph, q, frames.schemas[q.node.name]) for q in queries}
+                if beside is None:
+                    catalogue.publish(connection, *(one for one in run.outputs.values() if one.kind == "view"))
                 run._watcher = threading.Thread(target=run._watch, name="headrace-watch", daemon=True)
                 run._watcher.start()
             run._held.push(held.pop_all())
@@ -163,6 +181,13 @@ class Run:
                 done = 0  # the watch starts it again
             time.sleep(WATCH_S / 10)
 
+    def covered(self, query: str) -> dict[tuple[str, int], int]:
+        """Exact mode: the next offsets behind what the finished batches of a query have read."""
+        running = next(one for one in self._running if one.query.name == query)
+        last = running.spark.lastProgress if running.spark else None
+        told = checkpoint.covered(source.endOffset or "" for source in last.sources) if last else {}
+        return checkpoint.reached(self._places[query]) | told
+
     def request_stop(self) -> None:
         """Let `wait` return; safe to call from a signal handler."""
         self._stop.set()
@@ -179,6 +204,7 @@ class Run:
             self._watcher = None
         for running in self._running:
             running.stop()
+        bridge.close(self.spark, self._id)
         gauges = bridge.gauges(self.spark) if self._running else []
         for running in self._running:
             mine = [g for g in gauges if g.query == running.query.name]
@@ -195,12 +221,11 @@ class Run:
     ) -> None:
         self.stop()
 
-    def _add(self, frames: Frames, query: Query, place: str, batch: str) -> Running:
+    def _add(self, frames: Frames, query: Query, place: str, identities: Mapping[str, str]) -> Running:
         bridge.forget(self.spark, query.name)
         records, build = frames.records(query)
-        read = sorted(frames.graph.node(name).topic for name in query.reads)
-        identities = topic.identities(self.connection, read)
-        checkpoint.check(place, query.name, identities, build.operators, query.node.where)
+        read = {name: identities[name] for name in sorted(frames.graph.node(name).topic for name in query.reads)}
+        checkpoint.check(place, query.name, read, build.operators, query.node.where)
         if lost := offsets.lost(self.connection, checkpoint.reached(place)):
             raise RunError(
                 "HR-309",
@@ -210,10 +235,14 @@ class Run:
                 fix=f"restore the topic, or delete the checkpoint {place} to begin again with what the log still has",
             )
         if self.mode is Mode.EXACT:
-            checkpoint.check_remembered(place, query.name, offsets.retention_s(self.connection), query.node.where)
+            kept_s = partial(offsets.retention_s, self.connection)
+            checkpoint.check_remembered(place, query.name, kept_s, query.node.where)
+        batch = f"{duration.parse(self.settings.live_batch)} milliseconds"
 
         def start() -> StreamingQuery:
             checkpoint.clear_unfinished(place)
+            if self.mode is Mode.LIVE:
+                self._waves[query.name] = self._wave(query.name, build.named)
             kafka = self.connection.spark()
             return write(records, query, build, mode=self.mode, checkpoint=place, kafka=kafka, batch=batch)
 
@@ -223,6 +252,16 @@ class Run:
         self._write(running, "starting", [])
         return running
 
+    def _wave(self, query: str, operators: Sequence[str]) -> Wave:
+        local = str(self.spark.sparkContext.master).startswith("local")
+        return Wave(
+            query,
+            operators,
+            bridge.gauges(self.spark),
+            partial(bridge.turn, self.spark, query),
+            pause_s=PAUSE_S if local else PAUSE_ON_CLUSTER_S,
+        )
+
     def _batch(self, frames: Frames, queries: Sequence[Query], report: Report) -> None:
         for query in queries:
             report(f"computing {query.name} (batch)")
@@ -231,11 +270,15 @@ class Run:
 
     def _watch(self) -> None:
         admin = self.connection.admin()
-        written = 0.0
+        supervised = written = 0.0
         with offsets.Groups(self.connection, self.app) as groups:
-            while not self._stop.wait(WATCH_S):
-                for running in self._running:
-                    running.supervise()
+            while not self._stop.wait(PAUSE_S if self.mode is Mode.LIVE else WATCH_S):
+                if time.monotonic() - supervised >= WATCH_S:
+                    supervised = time.monotonic()
+                    for running in self._running:
+                        running.supervise()
+                if self.mode is Mode.LIVE:
+                    self._commit_live(groups)
                 if time.monotonic() - written < PROGRESS_S:
                     continue
                 written = time.monotonic()
@@ -245,16 +288,27 @@ class Run:
                     lag = self._account(admin, groups, running, mine)
                     self._write(running, "failed" if running.error else "running", mine, lag)
 
+    def _commit_live(self, groups: offsets.Groups) -> None:
+        """Commit what the queries have worked off and written."""
+        gauges = bridge.gauges(self.spark)
+        for query, wave in list(self._waves.items()):
+            if done := wave.step(gauges):
+                try:
+                    groups.commit(query, done)
+                except (KafkaException, LogError):
+                    self._away = self._away or _now()
+
     def _account(
         self, admin: offsets.AdminClient, groups: offsets.Groups, running: Running, gauges: list[bridge.Gauge]
     ) -> dict[str, int]:
-        """Commit what the query has consumed, and give what it has not."""
+        """What the query has not consumed; in exact mode commit what it has."""
         consumed = offsets.read_so_far(gauges, running.query.name)
         last = running.spark.lastProgress if running.spark else None
         if self.mode is Mode.EXACT:
-            consumed = offsets.covered(source.endOffset for source in last.sources) if last else {}
+            consumed = checkpoint.covered(source.endOffset or "" for source in last.sources) if last else {}
         try:
-            groups.commit(running.query.name, consumed)
+            if self.mode is Mode.EXACT:
+                groups.commit(running.query.name, consumed)
             ends = offsets.ends(admin, consumed)
             self._away = None
         except (KafkaException, LogError):
@@ -345,7 +399,7 @@ def _package(settings: Settings) -> Path:
 
 
 def _chosen(queries: Sequence[Query], only: Sequence[str]) -> list[Query]:
-    known = {query.name for query in queries}
+    known = {query.node.name for query in queries}
     for name in only:
         if name not in known:
             raise RunError(
@@ -361,7 +415,7 @@ def _chosen(queries: Sequence[Query], only: Sequence[str]) -> list[Query]:
             found="no function",
             fix="declare a function with @app.stream or @app.view",
         )
-    return [query for query in queries if not only or query.name in only]
+    return [query for query in queries if not only or query.node.name in only]
 
 
 def _now() -> str:

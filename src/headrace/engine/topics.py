@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from headrace import names
 from headrace.graph.graph import Graph
-from headrace.graph.node import Node, Source
+from headrace.graph.node import Node
 from headrace.graph.plan import Query
 from headrace.log import dead
 from headrace.log.topic import Topic
@@ -23,8 +23,6 @@ def needed(graph: Graph, queries: Iterable[Query]) -> list[Topic]:
     for query in queries:
         for name in query.reads:
             node = graph.node(name)
-            if isinstance(node, Source) and node.kind == "table":
-                continue
             for topic in (of_node(node), dead.declaration(node.topic)):
                 found[topic.name] = topic
         late = Topic(names.late_topic(query.node.topic), retention_ms=dead.RETENTION_MS)

@@ -1,8 +1,10 @@
 """Several followers, each in a thread of its own, looked after until they are stopped.
 
 A follower of a view begins when the catalogue names the view, and begins anew when the catalogue says that the view has
-another topic, other columns or another key. One that cannot go on by itself has failed, and the others go on. A crash
-of this process loses nothing: every follower goes on from the positions in its store.
+another topic, other columns or another key: also when another version of it becomes current. A follower of a stream
+begins when the catalogue has been asked, and begins anew when another version of the stream becomes current. One that
+cannot go on by itself has failed, and the others go on. A crash of this process loses nothing: every follower goes on
+from the positions in its store.
 """
 
 from __future__ import annotations
@@ -10,15 +12,16 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from headrace.errors import FollowError, LogError
 from headrace.followers.follower import Follower, Status
+from headrace.followers.store import Positions
 from headrace.log import catalogue
-from headrace.log.catalogue import View
+from headrace.log.catalogue import Entries, View
 from headrace.log.connection import Connection
 
 LOOK_S = 1.0
@@ -27,14 +30,16 @@ LOOK_AGAIN_S = 5.0
 
 @dataclass(frozen=True)
 class Task:
-    """A follower to be: `name` is `<view>.postgres` or `<stream>.<webhook>`; `make` gets the view that it follows.
+    """A follower to be: `name` is `<view>.postgres` or `<stream>.<webhook>`; `make` gets what it follows, with where it
+    ended when it became current.
 
-    Without a `view` there is none to wait for.
+    `of` is what it follows. A view is waited for; a stream that the catalogue does not name is what is declared.
     """
 
     name: str
-    view: str | None
-    make: Callable[[View | None], Follower]
+    of: str
+    is_view: bool
+    make: Callable[[View | None, Positions], Follower]
 
 
 class Crew:
@@ -51,21 +56,22 @@ class Crew:
         missing = any(member.waits for member in self._members.values())
         if time.monotonic() - self._looked < (LOOK_S if missing else LOOK_AGAIN_S):
             return
-        views: Mapping[str, View] = {}
-        unknown: str | None = None
-        if any(member.task.view for member in self._members.values()):
-            try:
-                views = catalogue.views(self._connection, self._app)
-            except LogError as error:
-                unknown = error.what
+        entries, unknown = Entries(), None
+        try:
+            entries = catalogue.entries(self._connection, self._app)
+        except LogError as error:
+            unknown = error.what
         self._looked = time.monotonic()
         for member in self._members.values():
-            if member.task.view is None:
-                member.begin(None)
-            elif member.task.view in views:
-                member.begin(views[member.task.view])
+            of = member.task.of
+            found = entries.current.get(of)
+            if found is not None:
+                version = entries.versions.get(of, {}).get(found.version)
+                member.begin(found, version.since if version else {})
+            elif unknown is None and not member.task.is_view:
+                member.begin(None, {})
             elif member.waits:
-                member.wait(unknown or f"the view `{member.task.view}` has not run yet: start the app")
+                member.wait(unknown or f"the view `{of}` has not run yet: start the app")
 
     @property
     def statuses(self) -> dict[str, tuple[str, Status]]:
@@ -123,7 +129,7 @@ class _Member:
     def wait(self, reason: str) -> None:
         self._status = Status("waiting", waiting=reason)
 
-    def begin(self, view: View | None) -> None:
+    def begin(self, view: View | None, since: Positions) -> None:
         """Start it, unless it runs already for this view; a changed view ends what ran for the old one."""
         known = self._thread is not None or self._status.state == "failed"
         if known and (view is None or (self._view is not None and _same(view, self._view))):
@@ -132,7 +138,7 @@ class _Member:
         self.join()
         self._view, self.stop, self._status = view, threading.Event(), Status()
         try:
-            self._follower = self.task.make(view)
+            self._follower = self.task.make(view, since)
         except FollowError as error:
             self._follower, self._status = None, Status("failed", error=error)
             return

@@ -26,12 +26,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import Consumer as Client
-from confluent_kafka import KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from headrace import duration, names
 from headrace.errors import FollowError
 from headrace.followers.store import Positions
+from headrace.log import topic as topics
 from headrace.log.connection import TIMEOUT_S, Connection
 from headrace.log.consumer import Record
 
@@ -50,30 +51,6 @@ class Batch:
 
     records: Sequence[Record]
     positions: Positions
-
-
-def topic_id(connection: Connection, topic: str) -> str:
-    """The id that Kafka gave the topic when it was made; one of the same name that is made later has another."""
-    admin = connection.admin()
-    with connection.translated(f"asking for the id of {topic}"):
-        found = _id(_asked(admin, topic))
-    if found is None:
-        raise connection.unknown_topic(topic)
-    return found
-
-
-def _asked(admin: AdminClient, topic: str) -> Future[Any]:
-    return admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_S)[topic]
-
-
-def _id(answer: Future[Any]) -> str | None:
-    """The id in the answer; None when there is no such topic."""
-    try:
-        return str(answer.result().topic_id)
-    except KafkaException as error:
-        if error.args[0].code() in _GONE:
-            return None
-        raise
 
 
 class Feed:
@@ -222,7 +199,7 @@ class Feed:
         if self._answer is not None and self._answer.done():
             answer, self._answer = self._answer, None
             try:
-                found = _id(answer)
+                found = topics.identity(answer)
             except KafkaException:
                 self._unchecked = True  # the broker is away: ask again
                 return
@@ -232,7 +209,7 @@ class Feed:
                 raise made_again(self._follower, self._topic, self.positions, self._id, found)
         if self._unchecked and self._answer is None and time.monotonic() - self._checked > _CHECK_S:
             self._admin = self._admin or self._connection.admin()
-            self._answer = _asked(self._admin, self._topic)
+            self._answer = topics.ask_identities(self._admin, [self._topic])[self._topic]
             self._unchecked, self._checked = False, time.monotonic()
 
     def _look(self, timeout: float) -> None:

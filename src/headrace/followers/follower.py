@@ -87,10 +87,10 @@ class Follower:
         """Follow until `stop` is set; FollowError when it cannot go on by itself."""
         self._run(stop, to_the_end=False)
 
-    def catch_up(self) -> int:
+    def catch_up(self, stop: threading.Event | None = None) -> int:
         """Apply what the topic holds by the time the store is open, and give how many records that were."""
         before = self._applied
-        self._run(threading.Event(), to_the_end=True)
+        self._run(stop or threading.Event(), to_the_end=True)
         return self._applied - before
 
     def _run(self, stop: threading.Event, *, to_the_end: bool) -> None:
@@ -113,7 +113,7 @@ class Follower:
                 self._state, self._waiting = "stopped", None
 
     def _follow(self, stop: threading.Event, to_the_end: bool) -> None:
-        topic_id = feeds.topic_id(self._connection, self.topic)
+        topic_id = topics.identities(self._connection, [self.topic])[self.topic]
         if self._rebuild:
             self._store.clear()
             self._rebuild = False

@@ -15,6 +15,11 @@ the first one is gone.
 somebody's own: one with rows or other columns is refused, never changed. A table of ours that was dropped is made and
 filled again. When the columns of the view have changed, that is an error until somebody asks for a rebuild.
 
+**Versions.** "app"."view" is the table of one version, mostly the current one; that of another version stands beside it
+as "app"."view.v2". They exchange their names and positions in one transaction (`exchange`), so that a reader finds the
+one or the other, whole. Privileges go along with the name. Views and foreign keys of others would stay with the table:
+while there are any, the exchange is refused (HR-414).
+
 **What PostgreSQL cannot hold** is poison: NUL characters in text, timestamps before 4713 BC, numbers out of range, a
 null in the key. NaN and the infinities it holds.
 """
@@ -39,6 +44,7 @@ from headrace.followers.store import Kept, Poison, Positions, StoreAway
 from headrace.log.catalogue import View
 from headrace.log.consumer import Record
 from headrace.log.schema import Schema, SchemaError
+from headrace.names import FIRST_VERSION, is_version
 
 BATCH = 10_000
 LONGEST_NAME = 63
@@ -77,6 +83,17 @@ _KEY = """
 SELECT a.attname FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k(attnum, place), pg_attribute a
 WHERE i.indrelid = %s::regclass AND i.indisprimary AND a.attrelid = i.indrelid AND a.attnum = k.attnum ORDER BY place
 """
+_DEPENDENTS = """
+SELECT DISTINCT c.oid::regclass::text FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid
+JOIN pg_class c ON c.oid = r.ev_class
+WHERE d.classid = 'pg_rewrite'::regclass AND d.refobjid = to_regclass(%(table)s) AND c.oid <> d.refobjid
+UNION SELECT conrelid::regclass::text FROM pg_constraint WHERE contype = 'f' AND confrelid = to_regclass(%(table)s)
+ORDER BY 1
+"""
+_PRIVILEGES = """
+SELECT a.privilege_type, r.rolname, a.is_grantable FROM pg_class c, aclexplode(c.relacl) a
+LEFT JOIN pg_roles r ON r.oid = a.grantee WHERE c.oid = %s::regclass AND a.grantee <> c.relowner
+"""
 _NULL = "\\N"
 _SPECIAL = {"NaN", "Infinity", "-Infinity"}
 _ESCAPED = re.compile(r"[\\\n\r\t]")
@@ -98,15 +115,17 @@ class Column:
 class PostgresTable:
     """The store of one view; made without a connection."""
 
-    def __init__(self, url: str, view: View, *, batch: int = BATCH) -> None:
-        self.follower = f"{view.app}.{view.view}"
+    def __init__(self, url: str, view: View, *, beside: bool = False, batch: int = BATCH) -> None:
+        """The table of the view; with `beside`, that of its version while another one has the name of the view."""
+        self._name = _beside(view.view, view.version) if beside else view.view
+        self.follower = f"{view.app}.{self._name}"
         self.batch = batch
         self._url = url
         self._view = view
         self._columns = columns(view)
         self._keys = tuple(next(one for one in self._columns if one.name == name) for name in view.key)
         self._text_key = len(self._keys) == 1 and self._keys[0].type == "text"
-        self._table = sql.Identifier(view.app, view.view)
+        self._table = sql.Identifier(view.app, self._name)
         self._connection: psycopg.Connection[Any] | None = None
         self._positions: dict[int, int] = {}
 
@@ -153,15 +172,72 @@ class PostgresTable:
                     raise self._foreign("it was not filled by this follower")
                 fits = self._difference(cursor) is None
                 cursor.execute(sql.SQL("TRUNCATE {}" if fits else "DROP TABLE {}").format(self._table))
-            for table in ("positions", "followers"):
-                forget = sql.SQL("DELETE FROM {} WHERE follower = %s").format(sql.Identifier(SCHEMA, table))
-                cursor.execute(forget, (self.follower,))
+            self._forget(cursor)
+
+    def other_version(self) -> str | None:
+        """Which other version of the view the table holds; None when it holds this one, or is not there."""
+        connection = self._reach()
+        with self._translated(), connection.transaction(), connection.cursor() as cursor:
+            self._lock_declarations(cursor)
+            cursor.execute(cast(LiteralString, _OWN))
+            ours = self._is_ours(cursor) if self._exists(cursor) else None
+        return None if ours is None or ours[0] == self._view.topic else version_of(self._view, ours[0])
+
+    def exchange(self, other: str) -> None:
+        """Give the name of the view to the table of this version, which is filled, and take it from the other one."""
+        connection = self._reach()
+        with self._translated():
+            check_dependents(connection, self._view)
+        now, then = _beside(self._name, self._view.version), _beside(self._name, other)
+        try:
+            with self._translated(), connection.transaction(), connection.cursor() as cursor:
+                # Who waits for the table makes all later readers wait: rather come again.
+                cursor.execute("SET LOCAL lock_timeout = '1s'")
+                self._lock_declarations(cursor)
+                tables = (self._table, sql.Identifier(self._view.app, now))
+                cursor.execute(sql.SQL("LOCK TABLE {}, {} IN ACCESS EXCLUSIVE MODE").format(*tables))
+                self._copy_privileges(cursor, *tables)
+                rename = sql.SQL("ALTER TABLE {} RENAME TO {}")
+                for table, name in zip(tables, (then, self._name), strict=True):
+                    cursor.execute(rename.format(table, sql.Identifier(name)))
+                for table in ("positions", "followers"):
+                    move = sql.SQL("UPDATE {} SET follower = %s WHERE follower = %s")
+                    for before, after in ((self._name, then), (now, self._name)):
+                        ids = (f"{self._view.app}.{after}", f"{self._view.app}.{before}")
+                        cursor.execute(move.format(sql.Identifier(SCHEMA, table)), ids)
+        except StoreAway as away:
+            if isinstance(away.__cause__, psycopg.errors.LockNotAvailable):
+                raise StoreAway("readers hold the table of the view; it is exchanged when they let go") from away
+            raise
+
+    def _copy_privileges(self, cursor: psycopg.Cursor[Any], old: sql.Identifier, new: sql.Identifier) -> None:
+        cursor.execute(cast(LiteralString, _PRIVILEGES), (old.as_string(cursor),))
+        for privilege, role, grantable in cursor.fetchall():
+            to = sql.SQL("PUBLIC") if role is None else sql.Identifier(role)
+            more = sql.SQL(" WITH GRANT OPTION" if grantable else "")
+            grant = sql.SQL("GRANT {} ON {} TO {}{}")
+            cursor.execute(grant.format(sql.SQL(cast(LiteralString, privilege)), new, to, more))
+
+    def drop(self) -> None:
+        """Take the table away, if it is this follower's, and forget the positions."""
+        connection = self._reach()
+        with self._translated(), connection.transaction(), connection.cursor() as cursor:
+            self._lock_declarations(cursor)
+            cursor.execute(cast(LiteralString, _OWN))
+            if self._is_ours(cursor):
+                cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self._table))
+            self._forget(cursor)
 
     def close(self) -> None:
         """End the connection, which lets the next follower in."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _forget(self, cursor: psycopg.Cursor[Any]) -> None:
+        for table in ("positions", "followers"):
+            forget = sql.SQL("DELETE FROM {} WHERE follower = %s").format(sql.Identifier(SCHEMA, table))
+            cursor.execute(forget, (self.follower,))
 
     # Opening
 
@@ -238,7 +314,7 @@ class PostgresTable:
     def _exists(self, cursor: psycopg.Cursor[Any]) -> bool:
         cursor.execute(
             "SELECT 1 FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relname = %s",
-            (self._view.app, self._view.view),
+            (self._view.app, self._name),
         )
         return cursor.fetchone() is not None
 
@@ -357,7 +433,7 @@ class PostgresTable:
         if state == "2BP01":
             return FollowError(
                 "HR-402",
-                f'The table "{self._view.app}"."{self._view.view}" cannot be made anew: {text}.',
+                f'The table "{self._view.app}"."{self._name}" cannot be made anew: {text}.',
                 found=error.diag.message_detail or text,
                 fix="drop what depends on it, ask for the rebuild again, then make it again",
             )
@@ -373,19 +449,46 @@ class PostgresTable:
     def _foreign(self, why: str) -> FollowError:
         return FollowError(
             "HR-401",
-            f'The table "{self._view.app}"."{self._view.view}" is in the way: it is not this view\'s, and {why}.',
+            f'The table "{self._view.app}"."{self._name}" is in the way: it is not this view\'s, and {why}.',
             found=why,
-            fix=f'rename it: `ALTER TABLE "{self._view.app}"."{self._view.view}" RENAME TO …`; or drop it',
+            fix=f'rename it: `ALTER TABLE "{self._view.app}"."{self._name}" RENAME TO …`; or drop it',
         )
 
     def _outdated(self, difference: str) -> FollowError:
         return FollowError(
             "HR-402",
-            f'The table "{self._view.app}"."{self._view.view}" does not fit the view any more: {difference}.',
+            f'The table "{self._view.app}"."{self._name}" does not fit the view any more: {difference}.',
             found=difference,
             fix=f"build it anew from the topic: `headrace follow app.py --rebuild {self._view.view}` "
             "(it is empty at first, and grows until it has caught up)",
         )
+
+
+def check_dependents(connection: psycopg.Connection[Any], view: View) -> None:
+    """FollowError when something was made of the view's table that would stay with it if it lost its name."""
+    table = sql.Identifier(view.app, view.view).as_string(connection)
+    found = connection.execute(cast(LiteralString, _DEPENDENTS), {"table": table}).fetchall()
+    if found:
+        raise FollowError(
+            "HR-414",
+            f"The table {table} cannot pass its name on to another version: what was made of it would stay with it.",
+            found=", ".join(one for (one,) in found),
+            fix="drop what is found, and make it again when the other version has the name",
+        )
+
+
+def version_of(view: View, topic: str) -> str | None:
+    """The version of a view that has this topic; None when it is no topic of the view."""
+    first = view.topic if view.version == FIRST_VERSION else view.topic.removesuffix(f".{view.version}")
+    if topic == first:
+        return FIRST_VERSION
+    name = topic.removeprefix(f"{first}.")
+    return name if topic.startswith(f"{first}.") and is_version(name) else None
+
+
+def _beside(view: str, version: str) -> str:
+    """The name of a version's table that has not the name of the view."""
+    return f"{view}.{version}"
 
 
 def columns(view: View) -> tuple[Column, ...]:

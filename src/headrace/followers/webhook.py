@@ -22,6 +22,9 @@ before it was taken.
 `Retry-After` says if that is longer. Any other 4xx: never; the change becomes a dead letter. Redirections are not
 followed.
 
+**Versions.** When another version of what is followed becomes current, it is told of what comes from then on: what the
+version holds from history was never news to the receiver.
+
 **Two at once.** Positions are committed in Kafka transactions under the follower's name: the younger of two followers
 fences the older one off, which ends (HR-406).
 
@@ -87,8 +90,12 @@ class Target:
 class WebhookReceiver:
     """The store of one webhook."""
 
-    def __init__(self, target: Target, follower: str, topic: str, connection: Connection) -> None:
+    def __init__(
+        self, target: Target, follower: str, topic: str, connection: Connection, *, since: Positions | None = None
+    ) -> None:
+        """Where the follower has no positions in the topic it begins at `since`, or at the beginning."""
         self.follower = follower
+        self._since = dict(since or {})
         self.batch = BATCH
         self._target = target
         self._topic = topic
@@ -117,6 +124,9 @@ class WebhookReceiver:
             finally:
                 client.close()
         self._positions = {one.partition: one.offset for one in found}
+        if not found and self._since:
+            # The first batch moves them on; until then they are those of a follower that has sent nothing.
+            return Kept(dict(self._since))
         return Kept(dict(self._positions), next((one.metadata for one in found if one.metadata), None))
 
     def apply(self, changes: Sequence[Record], positions: Positions) -> None:

@@ -6,9 +6,11 @@ are wrong (that is how the rules look at them); `App.graph()` gives only graphs 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from headrace import names as reserved
 from headrace.graph.follow import Follow
 from headrace.graph.node import Derived, Node, Source
 
@@ -64,6 +66,10 @@ class Graph:
         """The declared followers of this node."""
         return tuple(follow for follow in self.follows if follow.of == name)
 
+    def in_versions(self, versions: Mapping[str, str]) -> Graph:
+        """The graph with these functions in these versions, by name, each with the topic of its version."""
+        return replace(self, nodes=tuple(_in_version(node, versions.get(node.name)) for node in self.nodes))
+
     def topological(self) -> tuple[Node, ...]:
         """Every node after its inputs, otherwise in the order declared; ValueError names a cycle."""
         ordered: dict[str, Node] = {}
@@ -84,6 +90,12 @@ class Graph:
         for node in self.nodes:
             visit(node)
         return tuple(ordered.values())
+
+
+def _in_version(node: Node, version: str | None) -> Node:
+    if version is None or not isinstance(node, Derived):
+        return node
+    return replace(node, version=version, topic=reserved.versioned(node.topic, version))
 
 
 def inputs_of(node: Node) -> tuple[str, ...]:

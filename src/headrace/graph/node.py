@@ -12,6 +12,7 @@ from typing import Any, Literal
 from headrace.errors import Location
 from headrace.graph.connector import Connector
 from headrace.log.schema import Schema
+from headrace.names import FIRST_VERSION
 
 DEFAULT_PARTITIONS = 2
 DEFAULT_IDLE_MS = 30_000
@@ -52,7 +53,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Derived:
-    """A function of other nodes: its `inputs` are its parameter names. `pinned`: the user asked for a topic."""
+    """A function of other nodes: its `inputs` are its parameter names. `pinned`: the user asked for a topic.
+
+    `version` says which of the versions that were built of it is meant; what is declared is the first.
+    """
 
     name: str
     kind: Literal["stream", "view"]
@@ -64,6 +68,7 @@ class Derived:
     partitions: int
     retention_ms: int | None
     where: Location
+    version: str = FIRST_VERSION
 
 
 Node = Source | Derived

@@ -3,13 +3,14 @@
 A function is a topic when it is a view, is read by more than one function, is followed, is pinned (`topic=`,
 `partitions=` or `retention=` was given), or is read by nobody; otherwise it is fused into its one reader and runs in
 that query. One query writes one topic and has the name of its node, so that its checkpoint keeps its place when others
-come and go.
+come and go; a later version of it has the version behind the name, and so a place of its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace import names
 from headrace.graph.graph import Graph
 from headrace.graph.node import Derived
 
@@ -51,4 +52,4 @@ def _query(graph: Graph, node: Derived) -> Query:
                 reads[name] = None
 
     gather(node)
-    return Query(node.name, node, tuple(reads), tuple(fused))
+    return Query(names.versioned(node.name, node.version), node, tuple(reads), tuple(fused))

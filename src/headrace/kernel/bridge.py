@@ -19,15 +19,17 @@ from pyspark.sql import DataFrame, SparkSession
 Clock = Any  # the kernel's object
 PLUGIN = "headrace.kernel.MeterPlugin"
 TRANSACTIONAL_SINK = "headrace.kernel.TransactionalSink"
+IN_FLIGHT = "headrace.kernel.InFlight"
+PACKED = "__hr_row"
 
 
 @dataclass
 class Build:
     """The query whose plan is being built: where its side outputs go, and which operators it turned out to have.
 
-    `operators` describes each stateful operator by what its state depends on, in the order of the plan. `sink` names
-    the transactions of what the query writes, and `run` this start of it; without a `sink` side outputs are written as
-    they come.
+    `operators` describes each stateful operator by what its state depends on, in the order of the plan, and `named`
+    has their names. `sink` names the transactions of what the query writes, and `run` this start of it; without a
+    `sink` side outputs are written as they come.
     """
 
     query: str
@@ -37,18 +39,24 @@ class Build:
     sink: str | None = None
     run: str = ""
     operators: list[str] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
     sides: int = 0
 
     def operator(self, kind: str, state: str) -> str:
         """Note an operator; its name is `dedupe`, `dedupe_2`, …"""
         same = sum(1 for known in self.operators if known.startswith(f"{kind} "))
         self.operators.append(f"{kind} {state}")
-        return kind if same == 0 else f"{kind}_{same + 1}"
+        self.named.append(kind if same == 0 else f"{kind}_{same + 1}")
+        return self.named[-1]
 
 
 @dataclass(frozen=True)
 class Gauge:
-    """The counts of one source partition or operator partition in this run; -1 or None where it has none."""
+    """The counts of one source partition or operator partition in this run; -1 or None where it has none.
+
+    In live mode: the rows of either wave (engine/wave.py) that were `sent` to an operator and `taken` by it, and the
+    time of the oldest record that the log has not acknowledged.
+    """
 
     query: str
     of: str
@@ -61,6 +69,9 @@ class Gauge:
     event_time_us: int | None
     state_keys: int = -1
     state_bytes: int = -1
+    sent: tuple[int, int] = (0, 0)
+    taken: tuple[int, int] = (0, 0)
+    unwritten_ms: int | None = None
 
 
 _BUILD: ContextVar[Build | None] = ContextVar("headrace_build", default=None)
@@ -106,6 +117,38 @@ def decode(
     return DataFrame(rows, spark)
 
 
+def changes(
+    records: DataFrame,
+    *,
+    query: str,
+    topic: str,
+    dead_topic: str,
+    ddl: str,
+    key: Sequence[str],
+    envelope: bool,
+    epoch_us: int,
+    sign: str,
+    offset: str,
+    kafka: Mapping[str, str] | None,
+) -> DataFrame:
+    """What the records of a table's topic put and delete: rows of its schema, with the columns `sign` and `offset`.
+
+    With `envelope` they are Debezium's.
+    """
+    spark = records.sparkSession
+    side = _side_output(spark, kafka, _BUILD.get()) if kafka is not None else None
+    rows = _kernel(spark).RecordDecoder.changes(
+        records._jdf, query, topic, dead_topic, ddl, _strings(spark, key), envelope, epoch_us, sign, offset, side
+    )
+    return DataFrame(rows, spark)
+
+
+def packed(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """The rows with these columns replaced by one, `PACKED`, that holds them all."""
+    spark = rows.sparkSession
+    return DataFrame(_kernel(spark).PackedRow.packed(rows._jdf, _strings(spark, columns)), spark)
+
+
 def clock(
     spark: SparkSession, query: str, *, partitions: int, idle_ms: int, delay_ms: int, share: float, least_ms: int
 ) -> Clock:
@@ -124,18 +167,22 @@ def hush(spark: SparkSession, query: str) -> None:
     _kernel(spark).Watermark.hush(query)
 
 
-def encode(rows: DataFrame, key: Sequence[str], build: Build | None = None) -> DataFrame:
-    """Kafka records (`key`, `value`) of rows; the value is JSON. Those of a query that runs live have `headers` too."""
+def encode(rows: DataFrame, key: Sequence[str], partitions: int = 1, build: Build | None = None) -> DataFrame:
+    """Kafka records (`key`, `value`) of rows; the value is JSON. Without a key they have a `partition`, of so many, and
+    those of a query that runs live have `headers`."""
     spark = rows.sparkSession
     query = build.query if build is not None and build.live else None
-    return DataFrame(_kernel(spark).RecordEncoder.encode(rows._jdf, _strings(spark, key), query), spark)
+    return DataFrame(_kernel(spark).RecordEncoder.encode(rows._jdf, _strings(spark, key), partitions, query), spark)
 
 
-def encode_view(rows: DataFrame, key: Sequence[str], build: Build) -> DataFrame:
-    """The same of the rows of a view: what is taken back has no value; what cannot be in it goes where late rows go."""
+def encode_view(rows: DataFrame, key: Sequence[str], columns: Sequence[str], build: Build) -> DataFrame:
+    """The same of these columns of a view's rows; where `change` is not one of them it says what becomes of a row: what
+    is taken back has no value. What cannot be in the view goes where late rows go."""
     spark = rows.sparkSession
     side = _side_output(spark, build.kafka, build)
-    encoded = _kernel(spark).ViewEncoder.encode(rows._jdf, _strings(spark, key), build.query, build.late_topic, side)
+    encoded = _kernel(spark).ViewEncoder.encode(
+        rows._jdf, _strings(spark, key), _strings(spark, columns), build.query, build.late_topic, side
+    )
     return DataFrame(encoded, spark)
 
 
@@ -184,9 +231,11 @@ def gauges(spark: SparkSession) -> list[Gauge]:
     found: list[Gauge] = []
     for line in _kernel(spark).Meter.snapshot().splitlines():
         query, of, partition, *values = line.split("\t")
-        rows, dead, late, repeats, next_offset, event_time, keys, size = map(int, values)
+        rows, dead, late, repeats, s0, s1, t0, t1, next_offset, event_time, keys, size, unwritten = map(int, values)
         time = None if event_time == _NO_TIME else event_time
-        found.append(Gauge(query, of, int(partition), rows, dead, late, repeats, next_offset, time, keys, size))
+        counts = (rows, dead, late, repeats, next_offset, time, keys, size)
+        waiting = None if unwritten == _NO_TIME else -unwritten
+        found.append(Gauge(query, of, int(partition), *counts, (s0, s1), (t0, t1), waiting))
     return found
 
 
@@ -194,6 +243,16 @@ def forget(spark: SparkSession, query: str) -> None:
     """Start the gauges and clocks of a query from zero; before it is planned."""
     _kernel(spark).Meter.forget(query)
     _kernel(spark).Watermark.forget(query)
+
+
+def turn(spark: SparkSession, query: str, operator: str) -> int:
+    """Mark the rows that are sent to an operator from now on; the number that they have."""
+    return _kernel(spark).Wave.turn(query, operator)
+
+
+def close(spark: SparkSession, run: str) -> None:
+    """Close what a run has kept open in this process between its batches; when its queries have stopped."""
+    _kernel(spark).Transaction.close(run)
 
 
 def _late_rows(spark: SparkSession, kind: str, state: str) -> Any:

@@ -116,6 +116,18 @@ def committed(connection: Connection, group: str, topics: Iterable[str]) -> dict
         client.close()
 
 
+def offsets_at(connection: Connection, topic: str, moment: datetime) -> dict[int, int]:
+    """The offset of the first record at or after a time, by partition; the end where no record is that late."""
+    ends = topics_of.ends(connection, topic)
+    client = _client(connection, True, {"group.id": "headrace.read"})
+    try:
+        with connection.translated(f"asking for the offsets of {topic} at {moment.isoformat()}"):
+            found = {place.partition: place.offset for place in _starts(client, [(topic, i) for i in ends], moment)}
+    finally:
+        client.close()
+    return {i: offset if offset >= 0 else ends[i] for i, offset in found.items()}
+
+
 def _records(connection: Connection, client: Client, ends: Mapping[int, int], unfinished: set[int]) -> Iterator[Record]:
     """Records up to the `ends`; where there are none, for ever."""
     heard = time.monotonic()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +53,7 @@ _MOVING = {
     KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 }
-_NOT_THERE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
+_NOT_THERE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID}
 
 
 @dataclass(frozen=True)
@@ -178,8 +179,26 @@ def identities(connection: Connection, names: Sequence[str]) -> dict[str, str]:
     """What Kafka calls each topic, by its name: another one when a topic was deleted and made anew."""
     with connection.translated(f"describing {', '.join(names)}"):
         admin = connection.admin()  # an answer is lost with the client that asked
-        answers = admin.describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT_S)
-        return {name: str(answer.result().topic_id) for name, answer in answers.items()}
+        found = {name: identity(answer) for name, answer in ask_identities(admin, names).items()}
+    for name, known in found.items():
+        if known is None:
+            raise connection.unknown_topic(name)
+    return {name: known for name, known in found.items() if known is not None}
+
+
+def ask_identities(admin: AdminClient, names: Sequence[str]) -> dict[str, Future[Any]]:
+    """Ask without waiting, for `identity`; the client must be kept until the answers are there."""
+    return admin.describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT_S) if names else {}
+
+
+def identity(answer: Future[Any]) -> str | None:
+    """The identity in an answer; None when there is no such topic."""
+    try:
+        return str(answer.result().topic_id)
+    except KafkaException as error:
+        if error.args[0].code() in _NOT_THERE:
+            return None
+        raise
 
 
 def limit(connection: Connection, name: str) -> int:
@@ -299,6 +318,20 @@ def group_offsets(connection: Connection, prefix: str) -> dict[str, dict[tuple[s
                 answer = admin.list_consumer_group_offsets(asked, request_timeout=TIMEOUT_S)[group].result()
                 found[group] = {(one.topic, one.partition): one.offset for one in answer.topic_partitions}
         return found
+
+
+def forget_groups(connection: Connection, group: str, prefix: str) -> None:
+    """Delete a group, and those whose names begin like this; one that is not there is fine."""
+    admin = connection.admin()
+    with connection.translated(f"forgetting the group {group}"):
+        groups = [one.group_id for one in admin.list_consumer_groups(request_timeout=TIMEOUT_S).result().valid]
+        gone = [one for one in groups if one == group or one.startswith(prefix)]
+        for answer in admin.delete_consumer_groups(gone, request_timeout=TIMEOUT_S).values() if gone else ():
+            try:
+                answer.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                    raise
 
 
 def _lag(connection: Connection, admin: AdminClient, topic: str, following: Mapping[int, int]) -> dict[str, int]:

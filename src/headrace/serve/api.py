@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.applications import Starlette
@@ -37,15 +37,19 @@ from headrace.serve.feed import Feed, Feeds
 from headrace.serve.guard import Guard, Rules
 from headrace.serve.positions import Positions
 from headrace.serve.subscription import Subscription
-from headrace.serve.view import View, Views
-from headrace.serve.view_table import Held, ViewTable
+from headrace.serve.view import REFRESH_S, View, Views
+from headrace.serve.view_table import Held, OtherVersion, ViewTable
 
 MOST_SUBSCRIBERS = 1000
+MOST_VERSIONS = 5
 MOST_FIELDS = 200
 CHANGES = "changes"
 _LIST = ("order", "limit", "after", "at_least", "wait")
 _ROW = ("at_least", "wait")
 _CHANGES = ("from", "at_least", "wait")
+
+
+Answer = TypeVar("Answer")
 
 
 class Api:
@@ -81,7 +85,8 @@ class Api:
     @asynccontextmanager
     async def _open(self, app: Starlette) -> AsyncIterator[None]:
         async with self._table:
-            watching = [asyncio.create_task(self._views.watch()), asyncio.create_task(self._feeds.watch())]
+            looks = (self._views.watch(), self._feeds.watch(), self._watch_tables())
+            watching = [asyncio.create_task(one) for one in looks]
             try:
                 yield
             finally:
@@ -89,11 +94,22 @@ class Api:
                     one.cancel()
                 await self._feeds.close()
 
+    async def _watch_tables(self) -> None:
+        """Let those go, for ever, who subscribe to a version that its table no longer holds."""
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            for view in self._feeds.views:
+                try:
+                    await self._table.held(view)
+                except OtherVersion:
+                    self._feeds.moved(view)
+                except ServeError:
+                    continue
+
     # Reads
 
     async def _list(self, request: Request) -> Response:
-        views = await self._views.all()
-        told = [_description(view, await self._table.held(view)) for view in views]
+        told = [await self._as_held(view.name, self._description) for view in await self._views.all()]
         return JSONResponse({"app": self._app, "views": told})
 
     async def _describe(self, request: Request) -> Response:
@@ -101,12 +117,26 @@ class Api:
 
     async def _read(self, request: Request) -> Any:
         name, *rest = _segments(request)
-        view = await self._views.find(name)
         if not rest:
-            return await self._rows(request, view)
+            return await self._as_held(name, lambda view: self._rows(request, view))
         if rest == [CHANGES] and request.method == "GET":
-            return await self._changes(request, view)
-        return await self._row(request, view, rest)
+            return await self._as_held(name, lambda view: self._changes(request, view))
+        return await self._as_held(name, lambda view: self._row(request, view, rest))
+
+    async def _as_held(self, name: str, read: Callable[[View], Awaitable[Answer]]) -> Answer:
+        """Read a view in the version that its table holds; mostly that is the current one."""
+        view, tries = await self._views.find(name), MOST_VERSIONS
+        while True:
+            try:
+                return await read(view)
+            except OtherVersion as other:
+                tries -= 1
+                if not tries:
+                    raise _switching(view, other) from None
+                view = await self._views.version(name, other.topic)
+
+    async def _description(self, view: View) -> dict[str, Any]:
+        return _description(view, await self._table.held(view))
 
     async def _rows(self, request: Request, view: View) -> Response:
         parameters, others = _query(request, _LIST)
@@ -151,7 +181,8 @@ class Api:
 
     async def _changes_socket(self, socket: WebSocket) -> None:
         try:
-            first, events = await self._subscribed(socket, await self._views.find(_segments(socket)[0]))
+            name = _segments(socket)[0]
+            first, events = await self._as_held(name, lambda view: self._subscribed(socket, view))
         except HeadraceError as error:
             await socket.send_denial_response(problem.answer(error))
             return
@@ -173,6 +204,7 @@ class Api:
         self._subscribers += 1
         try:
             await self._passed(view, parameters)
+            await self._table.held(view)
             feed: Feed = await self._feeds.of(view)
             events = Subscription(feed, self._table, chosen, given).events()
             return await anext(events), events
@@ -196,6 +228,15 @@ def _description(view: View, held: Held) -> dict[str, Any]:
             {"partition": partition, "next_offset": offset} for partition, offset in sorted(held.offsets.items())
         ],
     }
+
+
+def _switching(view: View, other: OtherVersion) -> ServeError:
+    return ServeError(
+        "HR-520",
+        f"The view `{view.name}` changes its version again and again.",
+        found=f"rows of the topics {view.topic} and {other.topic}",
+        fix="try again",
+    )
 
 
 def _segments(request: HTTPConnection) -> list[str]:

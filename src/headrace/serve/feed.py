@@ -286,6 +286,11 @@ class Feeds:
                     if await self._broker.facts(feed.view.topic) != feed.facts:
                         self.moved(feed.view)
 
+    @property
+    def views(self) -> list[View]:
+        """Those that somebody has subscribed to, in the versions that are read."""
+        return [feed.view for feed in self._feeds.values()]
+
     def moved(self, view: View) -> None:
         """The view is not what it was: its subscribers connect again and find what it is."""
         feed = self._feeds.pop(view.name, None)

@@ -23,7 +23,7 @@ from headrace.serve.event import Event
 from headrace.serve.feed import Feed, Gone, Shared
 from headrace.serve.filter import Filter
 from headrace.serve.positions import Positions, token
-from headrace.serve.view_table import ViewTable
+from headrace.serve.view_table import OtherVersion, ViewTable
 
 HEARTBEAT_S = 15.0
 MOST_REMEMBERED = 100_000
@@ -49,10 +49,13 @@ class Subscription:
             given = None
         while True:
             if given is None:
-                async with aclosing(self._snapshot()) as snapshot:
-                    async for events, positions in snapshot:
-                        given = positions
-                        yield events
+                try:
+                    async with aclosing(self._snapshot()) as snapshot:
+                        async for events, positions in snapshot:
+                            given = positions
+                            yield events
+                except OtherVersion as other:
+                    raise self._switched(other) from None
                 fresh = True
             else:
                 yield []
@@ -155,6 +158,14 @@ class Subscription:
                 return None
             self._has.discard(change.key)
         return change.deletion
+
+    def _switched(self, other: OtherVersion) -> ServeError:
+        return ServeError(
+            "HR-518",
+            f"The view `{self._feed.view.name}` was switched to another version.",
+            found=f"its table holds the rows of the topic {other.topic}",
+            fix="connect again",
+        )
 
     def _behind(self, reason: str) -> ServeError:
         return ServeError(

@@ -1,4 +1,8 @@
-"""The views that are served: those of one app in the catalogue, with their columns."""
+"""The views that are served: those of one app in the catalogue, with their columns.
+
+A view is the version of it that is current, until a read finds that its table holds another one (view_table.py): then
+that one is served, so that a switch from one version to another is seen whole, and when the table is exchanged.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +74,7 @@ class Views:
         self._app = app
         self._moved = moved
         self._views: dict[str, View] = {}
+        self._versions: dict[str, View] = {}
         self._unreadable: dict[str, ServeError] = {}
         self._read = 0.0
         self._reading = asyncio.Lock()
@@ -99,6 +104,20 @@ class Views:
             )
         return found
 
+    async def version(self, name: str, topic: str) -> View:
+        """The version of a view that has this topic; ServeError where there is none."""
+        for age in (math.inf, 0.0):
+            await self._refresh(age)
+            found = self._versions.get(topic)
+            if found is not None and found.name == name:
+                return found
+        raise ServeError(
+            "HR-520",
+            f"The table of the view `{name}` holds a version that the catalogue does not know.",
+            found=f"rows of the topic {topic}",
+            fix="try again; if it stays so, let `headrace follow` of the app run, which exchanges the table",
+        )
+
     async def watch(self) -> None:
         """Keep them fresh, for ever."""
         while True:
@@ -113,16 +132,19 @@ class Views:
             if time.monotonic() - self._read < age and self._read:
                 return
             try:
-                entries = await asyncio.to_thread(catalogue.views, self._connection, self._app)
+                entries = await asyncio.to_thread(catalogue.entries, self._connection, self._app)
             except LogError:
                 if not self._read:
                     raise
                 return
             finally:
                 checked = time.monotonic()
-            read = {name: _read(entry) for name, entry in entries.items()}
+            read = {name: _read(entry) for name, entry in entries.current.items() if entry.kind == "view"}
+            others = [_read(one.of) for found in entries.versions.values() for one in found.values() if one.built]
             before, self._views = self._views, {name: view for name, view in read.items() if isinstance(view, View)}
             self._unreadable = {name: error for name, error in read.items() if isinstance(error, ServeError)}
+            known = [*others, *self._views.values()]
+            self._versions = {view.topic: view for view in known if isinstance(view, View)}
             self._read = checked
         for name, view in before.items():
             if self._views.get(name) != view:

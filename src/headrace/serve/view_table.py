@@ -1,7 +1,8 @@
 """Reads from the tables that the followers keep, each in one transaction that sees one moment.
 
 A read gives rows as JSON text in the form of the topic, and the positions that these rows hold: the table and its
-positions change together, and both are read under REPEATABLE READ.
+positions change together, and both are read under REPEATABLE READ. The table is locked before that moment is chosen:
+PostgreSQL looks a name up as it is now, not as it was then, and the name may pass to the table of another version.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ WAIT_S = 10.0
 CHUNK = 500
 STATEMENT_MS = 30_000
 _POSITIONS = Sql(
-    "SELECT partition, next_offset, floor(extract(epoch FROM at))::bigint FROM headrace.positions"
-    " WHERE follower = %s AND topic = %s"
+    "SELECT topic, partition, next_offset, floor(extract(epoch FROM at))::bigint FROM headrace.positions"
+    " WHERE follower = %s"
 )
 
 
@@ -42,8 +43,17 @@ class Held:
     at: int
 
 
+class OtherVersion(Exception):  # noqa: N818 - it is no error, but a reason to ask for that version
+    """The table of a view holds another version of it, which has this topic."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(topic)
+        self.topic = topic
+
+
 class ViewTable:
-    """A pool of connections that only read; open it with `async with`."""
+    """A pool of connections that only read; open it with `async with`. A read of a view whose table holds another
+    version raises OtherVersion."""
 
     def __init__(self, url: str) -> None:
         self._pool: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(
@@ -116,6 +126,7 @@ class ViewTable:
     async def _reading(self, view: View) -> AsyncIterator[AsyncConnection[Any]]:
         try:
             async with self._pool.connection() as connection:
+                await connection.execute(f"LOCK TABLE {view.table} IN ACCESS SHARE MODE".encode())
                 yield connection
         except (
             psycopg.errors.UndefinedTable,
@@ -192,5 +203,8 @@ async def _chunks(connection: AsyncConnection[Any], asked: Sql) -> AsyncIterator
 
 
 async def _held(connection: AsyncConnection[Any], view: View) -> Held:
-    found = await (await connection.execute(_POSITIONS.text.encode(), (view.follower, view.topic))).fetchall()
-    return Held({partition: following for partition, following, _ in found}, max((at for *_, at in found), default=0))
+    found = await (await connection.execute(_POSITIONS.text.encode(), (view.follower,))).fetchall()
+    mine = [held for topic, *held in found if topic == view.topic]
+    if found and not mine:
+        raise OtherVersion(found[0][0])
+    return Held({partition: following for partition, following, _ in mine}, max((at for *_, at in mine), default=0))

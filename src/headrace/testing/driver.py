@@ -16,12 +16,14 @@ it again. In `live` mode it is a stop in the middle of a batch, which has the sa
 from __future__ import annotations
 
 import dataclasses
+import heapq
 import json
 import random
 import shutil
 import tempfile
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -45,6 +47,8 @@ from headrace.log.consumer import Record, read
 from headrace.log.dead import DeadLetter, dead_letters
 from headrace.log.producer import Producer
 from headrace.settings import Settings
+from headrace.testing import change
+from headrace.testing.change import Delete, Event
 
 REST_S = 0.5
 _NEVER_MS = 10 * 365 * 86_400_000
@@ -73,14 +77,20 @@ class Driver:
         topic.ensure(self.connection, topics.needed(self.graph, plan(self.graph)))
         self._producer = Producer(self.connection, linger_ms=1)
 
-    def push(self, source: str, events: Sequence[Mapping[str, Any] | bytes], *, partition: int | None = None) -> None:
+    def push(self, source: str, events: Sequence[Event], *, partition: int | None = None) -> None:
         """Write events to a source's topic, in this order; bytes are written as they are. Rows with the same id go to
-        the same partition, unless one is named."""
+        the same partition, unless one is named. A table gets its rows under their keys, and `Delete`."""
         node = self.graph.node(source)
-        identity = getattr(node, "id", None)
         for event in events:
-            key = str(event.get(identity)) if identity and isinstance(event, Mapping) else None
-            self._producer.send(node.topic, event, key=key, partition=partition)
+            if isinstance(node, Source) and node.kind == "table":
+                key, value = change.record(node, event)
+                self._producer.send(node.topic, value, key=key, partition=partition)
+            elif not isinstance(event, Delete):
+                identity = node.id if isinstance(node, Source) else None
+                name = str(event.get(identity)) if identity and isinstance(event, Mapping) else None
+                self._producer.send(node.topic, event, key=name, partition=partition)
+            else:
+                raise ValueError(f"`{source}` is a stream, and nothing is deleted from it")
         self._producer.flush()
 
     def advance(self, *, seconds: float = 300.0) -> None:
@@ -118,7 +128,7 @@ class Driver:
                 forget_last_commit(place)
 
     def read(self, name: str) -> list[dict[str, Any]]:
-        """The rows that a node's topic holds, as they stand in the log."""
+        """The rows that a node's topic holds, oldest first."""
         return [json.loads(record.value) for record in self.records(name) if record.value is not None]
 
     def view(self, name: str) -> list[dict[str, Any]]:
@@ -131,7 +141,7 @@ class Driver:
 
     def records(self, name: str) -> list[Record]:
         """The same with keys, headers and positions."""
-        return list(read(self.connection, self.graph.node(name).topic))
+        return self._oldest_first(self.graph.node(name).topic)
 
     def dead(self, source: str) -> list[DeadLetter]:
         """The dead letters of a source, each once."""
@@ -139,7 +149,7 @@ class Driver:
 
     def late(self, name: str) -> list[dict[str, Any]]:
         """The rows that came too late for a written node's operators."""
-        late = read(self.connection, names.late_topic(self.graph.node(name).topic))
+        late = self._oldest_first(names.late_topic(self.graph.node(name).topic))
         return [json.loads(record.value) for record in late if record.value is not None]
 
     def progress(self) -> dict[str, Progress]:
@@ -159,6 +169,13 @@ class Driver:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _oldest_first(self, name: str) -> list[Record]:
+        """The records of a topic: in order within a partition, by the time of writing between partitions."""
+        partitions: dict[int, list[Record]] = defaultdict(list)
+        for record in read(self.connection, name):
+            partitions[record.partition].append(record)
+        return list(heapq.merge(*(partitions[i] for i in sorted(partitions)), key=lambda r: r.timestamp_ms))
 
     def _rest(self, until: float) -> None:
         """Until every query has read its topics to the end and no topic has grown for a while."""
@@ -201,10 +218,12 @@ def _isolated(graph: Graph, prefix: str) -> Graph:
 
 
 def forget_last_commit(place: Path) -> None:
-    """Leave a checkpoint as a kill between the sink's commit and Spark's does: the last batch will be run again."""
-    commits = sorted(
-        (file for file in (place / "commits").glob("[0-9]*") if file.name.isdigit()), key=lambda f: int(f.name)
-    )
-    if commits:
-        commits[-1].unlink()
-        commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)
+    """Leave a checkpoint as a kill between the sink's commit and Spark's does: the last batch will be run again.
+
+    Where the next batch was begun already, that one will be, and nothing is to be done.
+    """
+    begun, finished = (checkpoint.batches(place / log) for log in ("offsets", "commits"))
+    if finished and begun[-1] == finished[-1]:
+        last = place / "commits" / str(finished[-1])
+        last.unlink()
+        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)

@@ -19,7 +19,9 @@ from headrace.engine import views
 from headrace.graph.node import Source
 from headrace.kernel import bridge
 from headrace.log import codec
+from headrace.operators import table
 from headrace.operators.event_time import EventTime, mark
+from headrace.testing.change import Delete, Event, record
 
 _RECORDS = (
     "value binary, key binary, partition int, offset bigint, timestamp timestamp,"
@@ -27,9 +29,7 @@ _RECORDS = (
 )
 
 
-def oracle(
-    app: App, name: str, events: Mapping[str, Sequence[Mapping[str, Any] | bytes]], spark: SparkSession
-) -> list[dict[str, Any]]:
+def oracle(app: App, name: str, events: Mapping[str, Sequence[Event]], spark: SparkSession) -> list[dict[str, Any]]:
     """The batch answer of the node `name` for these events of the sources."""
     graph = app.graph()
 
@@ -45,11 +45,14 @@ def oracle(
     return [json.loads(row.value) for row in bridge.encode(rows, ()).collect()]
 
 
-def _static(source: Source, events: Sequence[Mapping[str, Any] | bytes], spark: SparkSession) -> DataFrame:
+def _static(source: Source, events: Sequence[Event], spark: SparkSession) -> DataFrame:
     if source.schema is None:
         raise ValueError(f"`{source.name}` is captured from a database and has no schema here")
     now = datetime.now(UTC)
-    values = (event if isinstance(event, bytes) else codec.encode(event) for event in events)
+    if source.kind == "table":
+        return _table(source, source.schema.ddl, events, spark)
+    given = (event for event in events if not isinstance(event, Delete))
+    values = (event if isinstance(event, bytes) else codec.encode(event) for event in given)
     records = [(bytearray(value), None, 0, offset, now, None) for offset, value in enumerate(values)]
     rows = bridge.decode(
         spark.createDataFrame(records, _RECORDS),
@@ -66,3 +69,25 @@ def _static(source: Source, events: Sequence[Mapping[str, Any] | bytes], spark: 
     )
     time = EventTime(source.event_time, source.delay_ms, source.idle_ms) if source.event_time else None
     return mark(rows, time) if time else rows
+
+
+def _table(source: Source, ddl: str, events: Sequence[Event], spark: SparkSession) -> DataFrame:
+    now = datetime.now(UTC)
+    records = [
+        (None if value is None else bytearray(value), bytearray(key), 0, offset, now, None)
+        for offset, (key, value) in enumerate(record(source, event) for event in events)
+    ]
+    changes = bridge.changes(
+        spark.createDataFrame(records, _RECORDS),
+        query="oracle",
+        topic=source.topic,
+        dead_topic="",
+        ddl=ddl,
+        key=source.key,
+        envelope=source.connector is not None,
+        epoch_us=source.epoch_us,
+        sign=table.SIGN,
+        offset=table.OFFSET,
+        kafka=None,
+    )
+    return table.normalize(changes, source.key)

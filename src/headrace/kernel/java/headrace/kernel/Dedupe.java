@@ -44,6 +44,7 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
   private static final int TIME = 3;
   private static final int PACKED = 4;
   private static final int ORIGIN = 5;
+  private static final int WAVE = 6;
   private static final int SLICES = 4;
   private static final int MOST_CHUNKS = 64;
   private static final int CACHED_ENTRIES = 1 << 20;
@@ -80,8 +81,9 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
     Column time = functions.unix_micros(PackedRow.column(at));
     Column origin = live ? Origin.Text.column() : functions.lit(null).cast(DataTypes.StringType);
     Dataset<Row> packed = in
-        .select(Fingerprint.of(schema, by, time).as("__hr_key"), time.as("time"), PackedRow.pack(in), origin.as("origin"))
-        .select("__hr_key.bucket", "__hr_key.high", "__hr_key.low", "time", PackedRow.COLUMN, "origin");
+        .select(Fingerprint.of(schema, by, time).as("__hr_key"), time.as("time"), PackedRow.pack(in), origin.as("origin"),
+            Wave.Sender.column(late, live).as("wave"))
+        .select("__hr_key.bucket", "__hr_key.high", "__hr_key.low", "time", PackedRow.COLUMN, "origin", "wave");
     Dataset<Row> kept = packed.groupBy(functions.col("bucket")).as(Encoders.row(KEY), Encoders.row(packed.schema()))
         .transformWithState(new Dedupe(schema, withinMillis * 1000, late, live), TimeMode.EventTime(),
             OutputMode.Update(), Encoders.row(OUTPUT));
@@ -104,9 +106,11 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
     int before = seen.size();
     List<Row> out = new ArrayList<>();
     List<String> origins = new ArrayList<>();
+    int[] taken = new int[2];
     ByteBuffer fresh = SeenKeys.chunk(16);
     while (rows.hasNext()) {
       Row row = rows.next();
+      taken[row.getInt(WAVE)]++;
       byte[] packed = row.getAs(PACKED);
       if (row.isNullAt(TIME)) {
         late.send(packed, schema, null, watermark, gauge);
@@ -139,7 +143,8 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
         chunks.appendValue(Arrays.copyOf(fresh.array(), fresh.position()));
       }
     }
-    return scala.jdk.javaapi.CollectionConverters.asScala(live ? Origin.telling(out, origins) : out.iterator());
+    return scala.jdk.javaapi.CollectionConverters.asScala(
+        live ? Origin.telling(out, origins, () -> gauge.taken(taken)) : out.iterator());
   }
 
   @Override

@@ -19,7 +19,8 @@ import org.apache.spark.unsafe.Platform;
  * <li>{@link #CLOCK}: the clock of the sender.
  * </ul>
  *
- * The clock of a sender is its number, how many senders there are, and its watermark; it is meant for live mode.
+ * The clock of a sender is its number, how many senders there are, and its watermark; it is meant for live mode. There the
+ * kind of a row tells its {@link Wave}, too.
  */
 final class Message {
   static final byte ROW = 0;
@@ -30,7 +31,17 @@ final class Message {
   static final long NO_TIME = Long.MIN_VALUE;
   private static final byte[] NOTHING = {};
 
+  private static final int WAVE = 1 << 4;
+
   private Message() {}
+
+  static byte row(int wave) {
+    return (byte) (ROW + wave * WAVE);
+  }
+
+  static int wave(byte kind) {
+    return kind / WAVE;
+  }
 
   /** Reads the shard out of a message. */
   public static final class Shard implements Serializable {

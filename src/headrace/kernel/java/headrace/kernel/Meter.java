@@ -19,11 +19,15 @@ public final class Meter {
   public static final int DEAD = 1;
   public static final int LATE = 2;
   public static final int REPEATS = 3;
-  public static final int OFFSET = 4;
-  public static final int EVENT_TIME = 5;
-  public static final int KEYS = 6;
-  public static final int BYTES = 7;
-  private static final int SLOTS = 8;
+  /** Rows sent to an operator, and taken by it: of wave 0, and in the next slot of wave 1. */
+  public static final int SENT = 4;
+  public static final int TAKEN = 6;
+  public static final int OFFSET = 8;
+  public static final int EVENT_TIME = 9;
+  public static final int KEYS = 10;
+  public static final int BYTES = 11;
+  public static final int UNWRITTEN = 12;
+  private static final int SLOTS = 13;
   private static final int FIRST_MAXIMUM = OFFSET;
   private static final String LOCAL_EXECUTOR = "driver"; // Spark's name for it
 
@@ -32,7 +36,10 @@ public final class Meter {
 
   private Meter() {}
 
-  /** The counts of one source partition or operator partition. One task writes it at a time. */
+  /**
+   * The counts of one source partition or operator partition. One task writes a slot at a time: of an operator's, {@link
+   * #SENT} is written by the task that sends, and the others by the one that takes.
+   */
   public static final class Gauge {
     private final AtomicLongArray values = new AtomicLongArray(SLOTS);
 
@@ -41,6 +48,7 @@ public final class Meter {
       values.set(EVENT_TIME, Long.MIN_VALUE);
       values.set(KEYS, -1);
       values.set(BYTES, -1);
+      values.set(UNWRITTEN, Long.MIN_VALUE);
     }
 
     void add(int slot) {
@@ -59,6 +67,11 @@ public final class Meter {
       if (value > values.getPlain(slot)) values.lazySet(slot, value);
     }
 
+    /** So many rows of either wave were taken, and what came of them was passed on. */
+    void taken(int[] rows) {
+      for (int wave = 0; wave < rows.length; wave++) add(TAKEN + wave, rows[wave]);
+    }
+
     long[] read() {
       long[] copy = new long[SLOTS];
       for (int i = 0; i < SLOTS; i++) copy[i] = values.get(i);
@@ -72,6 +85,7 @@ public final class Meter {
   }
 
   static HashMap<String, long[]> read() {
+    InFlight.tell();
     HashMap<String, long[]> all = new HashMap<>();
     GAUGES.forEach((key, gauge) -> all.put(key, gauge.read()));
     return all;

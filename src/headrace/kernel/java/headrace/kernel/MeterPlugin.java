@@ -11,7 +11,10 @@ import org.apache.spark.api.plugin.ExecutorPlugin;
 import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.api.plugin.SparkPlugin;
 
-/** Carries the gauges of {@link Meter} from every executor to the driver; Spark loads it by `spark.plugins`. */
+/**
+ * Carries the gauges of {@link Meter} from every executor to the driver, and the {@link Wave} numbers back; Spark loads it
+ * by `spark.plugins`.
+ */
 public final class MeterPlugin implements SparkPlugin {
   private static final long INTERVAL_MS = 250;
 
@@ -38,7 +41,7 @@ public final class MeterPlugin implements SparkPlugin {
       @Override
       public Object receive(Object message) {
         if (message instanceof Report report) Meter.receive(report.executor, report.gauges);
-        return null;
+        return Wave.numbers();
       }
     };
   }
@@ -61,7 +64,8 @@ public final class MeterPlugin implements SparkPlugin {
       private void send(PluginContext context) {
         try {
           HashMap<String, long[]> gauges = Meter.read();
-          if (!gauges.isEmpty()) context.send(new Report(context.executorID(), gauges));
+          if (!gauges.isEmpty() && context.ask(new Report(context.executorID(), gauges)) instanceof HashMap<?, ?> numbers)
+            numbers.forEach((name, number) -> Wave.hear((String) name, (Integer) number));
         } catch (Exception e) {
           // The driver is away: it ends this executor, or the next report tells the same and more.
         }

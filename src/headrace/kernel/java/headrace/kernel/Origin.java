@@ -79,15 +79,20 @@ final class Origin {
     return name;
   }
 
-  /** Rows that come forth one by one, each with its origin said first. */
-  static <T> Iterator<T> telling(List<T> rows, List<String> origins) {
+  /** Rows that come forth one by one, each with its origin said first; at the end, when all were passed on, `done`. */
+  static <T> Iterator<T> telling(List<T> rows, List<String> origins, Runnable done) {
     Origin origin = current();
     Iterator<T> each = rows.iterator();
     Iterator<String> of = origins.iterator();
     return new Iterator<>() {
+      private boolean over;
+
       @Override
       public boolean hasNext() {
-        return each.hasNext();
+        boolean more = each.hasNext();
+        if (!more && !over) done.run();
+        over |= !more;
+        return more;
       }
 
       @Override
@@ -111,6 +116,31 @@ final class Origin {
     public UTF8String next() {
       if (origin == null) origin = current();
       return UTF8String.fromString(origin.text());
+    }
+  }
+
+  /**
+   * The partition that a record without a key is written to, of so many: that of the row's origin. So what is made of one
+   * partition, or behind a shuffle of one key, stays together and in order, and a batch that is run again is cut alike.
+   */
+  public static final class Partition implements Serializable {
+    private static final long serialVersionUID = 1L;
+
+    private final int partitions;
+    private transient Origin origin;
+
+    private Partition(int partitions) {
+      this.partitions = partitions;
+    }
+
+    static Column column(int partitions) {
+      return Invocation.effect(new Partition(partitions), "next", DataTypes.IntegerType);
+    }
+
+    /** Called by Spark for each row. */
+    public int next() {
+      if (origin == null) origin = current();
+      return (origin.topic == null ? TaskContext.getPartitionId() : origin.partition) % partitions;
     }
   }
 

@@ -1,7 +1,9 @@
 package headrace.kernel;
 
 import java.io.Serializable;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -34,9 +36,23 @@ public final class PackedRow implements Serializable {
 
   /** The row of all columns of `in`, packed. */
   static Column pack(Dataset<Row> in) {
-    Column all = functions.struct(
-        Arrays.stream(in.schema().fieldNames()).map(PackedRow::column).toArray(Column[]::new));
-    return Invocation.of(new PackedRow(in.schema()), "pack", DataTypes.BinaryType, all).as(COLUMN);
+    return pack(in.schema());
+  }
+
+  /** The rows of `in` with these columns packed into one; what other columns there are comes first. */
+  public static Dataset<Row> packed(Dataset<Row> in, String[] columns) {
+    List<String> inside = Arrays.asList(columns);
+    StructType schema = new StructType();
+    for (String name : columns) schema = schema.add(in.schema().apply(name));
+    List<Column> all = new ArrayList<>();
+    for (String name : in.schema().fieldNames()) if (!inside.contains(name)) all.add(column(name));
+    all.add(pack(schema));
+    return in.select(all.toArray(Column[]::new));
+  }
+
+  private static Column pack(StructType schema) {
+    Column all = functions.struct(Arrays.stream(schema.fieldNames()).map(PackedRow::column).toArray(Column[]::new));
+    return Invocation.of(new PackedRow(schema), "pack", DataTypes.BinaryType, all).as(COLUMN);
   }
 
   /** Replaces the packed column by the columns of `schema` that it holds, with their metadata; other columns are dropped. */

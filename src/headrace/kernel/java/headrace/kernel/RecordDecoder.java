@@ -27,6 +27,7 @@ public final class RecordDecoder implements Serializable {
   private final String topic;
   private final String deadTopic;
   private final JsonDecoder json;
+  private final Changelog changelog;
   private final int eventTime;
   private final int sent;
   private final int received;
@@ -38,12 +39,13 @@ public final class RecordDecoder implements Serializable {
   private transient int gaugePartition;
   private transient Origin origin;
 
-  private RecordDecoder(String query, String topic, String deadTopic, StructType schema, long epochMicros, int[] times,
-      long futureMicros, SideOutput side, SourceClock clock) {
+  private RecordDecoder(String query, String topic, String deadTopic, StructType schema, Changelog changelog, long epochMicros,
+      int[] times, long futureMicros, SideOutput side, SourceClock clock) {
     this.query = query;
     this.topic = topic;
     this.deadTopic = deadTopic;
     this.json = new JsonDecoder(schema, epochMicros);
+    this.changelog = changelog;
     this.eventTime = times[0];
     this.sent = times[1];
     this.received = times[2];
@@ -67,9 +69,22 @@ public final class RecordDecoder implements Serializable {
     StructType schema = StructType.fromDDL(ddl);
     int[] fields = new int[3];
     for (int i = 0; i < 3; i++) fields[i] = times[i] == null ? -1 : schema.fieldIndex(times[i]);
-    RecordDecoder decoder = new RecordDecoder(query, topic, deadTopic, schema, epochMicros, fields,
-        futureMillis < 0 ? -1 : futureMillis * 1000, side, clock);
     if (clock != null) records.sparkSession().sparkContext().register(clock);
+    return rows(records, schema, new RecordDecoder(query, topic, deadTopic, schema, null, epochMicros, fields,
+        futureMillis < 0 ? -1 : futureMillis * 1000, side, clock));
+  }
+
+  /** The same of a table's topic: its columns, and after them a plus or minus and the record's offset, {@link Changelog}. */
+  public static Dataset<Row> changes(Dataset<Row> records, String query, String topic, String deadTopic, String ddl,
+      String[] key, boolean envelope, long epochMicros, String sign, String offset, SideOutput side) {
+    StructType schema = StructType.fromDDL(ddl);
+    Changelog changelog = new Changelog(schema, key, envelope, epochMicros);
+    RecordDecoder decoder = new RecordDecoder(
+        query, topic, deadTopic, schema, changelog, epochMicros, new int[] {-1, -1, -1}, -1, side, null);
+    return rows(records, Changelog.changes(schema, sign, offset), decoder);
+  }
+
+  private static Dataset<Row> rows(Dataset<Row> records, StructType schema, RecordDecoder decoder) {
     Column row = Invocation.effect(decoder, "decode", schema, functions.col("value"), functions.col("key"),
         functions.col("partition"), functions.col("offset"), functions.col("timestamp"), functions.col("headers"));
     return records.select(row.as("__hr_row")).where(functions.col("__hr_row").isNotNull()).select("__hr_row.*");
@@ -88,7 +103,7 @@ public final class RecordDecoder implements Serializable {
     gauge.raise(Meter.OFFSET, offset + 1);
     String reason;
     try {
-      InternalRow row = json.decode(value);
+      InternalRow row = changelog == null ? json.decode(value) : changelog.decode(key, value, offset);
       if (eventTime < 0) return row;
       long at = corrected(row, timestamp);
       if (futureMicros < 0 || at - timestamp <= futureMicros) {

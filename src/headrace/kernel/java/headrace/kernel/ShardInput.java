@@ -55,11 +55,11 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     return ByteBuffer.wrap(wrapped).getInt(8);
   }
 
-  private byte[] message(byte[] wrapped, int sender, int senders, long clock) {
+  private byte[] message(byte[] wrapped, int wave, int sender, int senders, long clock) {
     int keySize = keySize(wrapped);
     int shard = operator.shard(Key.hash(Arrays.copyOfRange(wrapped, 12, 12 + keySize)));
     byte[] out = new byte[Message.HEAD + 16 + wrapped.length];
-    ByteBuffer.wrap(out).put(Message.ROW).putInt(shard).putInt(sender).putInt(senders).putLong(clock).put(wrapped);
+    ByteBuffer.wrap(out).put(Message.row(wave)).putInt(shard).putInt(sender).putInt(senders).putLong(clock).put(wrapped);
     return out;
   }
 
@@ -69,6 +69,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     private final ArrayDeque<byte[]> clocks = new ArrayDeque<>();
     private final int sender = TaskContext.getPartitionId();
     private final int senders = TaskContext.get().numPartitions();
+    private final Wave.Sender waves = new Wave.Sender(operator.late);
     private final Delay delay = operator.delay.fresh();
     private long behind = delay.micros();
     private int untilAsked = DELAY_ROWS;
@@ -100,7 +101,8 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
       if (at > newest) newest = at;
       long clock = newest == Long.MIN_VALUE ? newest : newest - behind;
       if (operator.live && clock > told && System.nanoTime() - toldAt > CLOCK_NANOS) tell(clock);
-      return message(wrapped, sender, senders, operator.live ? clock : watermark.before());
+      if (!operator.live) return message(wrapped, 0, sender, senders, watermark.before());
+      return message(wrapped, waves.next(), sender, senders, clock);
     }
 
     private void tell(long clock) {
@@ -150,7 +152,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     private void gather(byte[] wrapped) {
       long at = ByteBuffer.wrap(wrapped).getLong(0);
       if (at == Message.NO_TIME || isLate(at)) {
-        alone = ShardInput.this.message(wrapped, 0, 0, watermark.before());
+        alone = ShardInput.this.message(wrapped, 0, 0, 0, watermark.before());
         return;
       }
       int keySize = keySize(wrapped);

@@ -54,6 +54,8 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   private transient ValueState<byte[]> root;
   private transient List<Row> out;
   private transient List<String> origins;
+  /** The rows of either wave in the call at hand. */
+  private transient int[] taken;
   /** Where the row at hand came from, in live mode. */
   transient String origin;
   private transient UnsafeProjection projection;
@@ -72,13 +74,18 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       case "sliding" -> new Sliding(operator);
       case "global" -> new Running(operator);
       case "top" -> new Top(operator);
+      case "normalize" -> new Normalize(operator);
+      case "table_join" -> new TableJoin(operator);
       default -> new Windows(operator);
     };
   }
 
   /** Whether the operator takes rows that were gathered before they were sent. */
   static boolean gathers(Operator operator) {
-    return !operator.kind.equals("sliding") && !operator.kind.equals("top");
+    return switch (operator.kind) {
+      case "sliding", "top", "normalize", "table_join" -> false;
+      default -> true;
+    };
   }
 
   /** Whether rows need no event time. */
@@ -136,6 +143,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     }
     out = new ArrayList<>();
     origins = new ArrayList<>();
+    taken = new int[2];
     now = Math.max(now, clock.getCurrentWatermarkInMs() * 1000);
     if (operator.live) horizon = now;
   }
@@ -188,7 +196,8 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     int sender = in.getInt(), senders = in.getInt();
     long watermark = in.getLong();
     if (!operator.live) horizon = Math.max(horizon, watermark);
-    if (kind == Message.ROW) {
+    if (kind == Message.row(0) || kind == Message.row(1)) {
+      taken[Message.wave(kind)]++;
       long at = in.getLong();
       Key key = new Key(Value.sized(in));
       if (operator.live) {
@@ -256,8 +265,9 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
 
   private Iterator<Row> result() {
     List<Row> given = out;
+    int[] done = taken;
     out = null;
     return scala.jdk.javaapi.CollectionConverters.asScala(
-        operator.live ? Origin.telling(given, origins) : given.iterator());
+        operator.live ? Origin.telling(given, origins, () -> gauge.taken(done)) : given.iterator());
   }
 }

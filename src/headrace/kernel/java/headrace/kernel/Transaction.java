@@ -1,5 +1,6 @@
 package headrace.kernel;
 
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -24,10 +25,21 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * writes nothing. A record of another checkpoint does not count: that one's batches are not these.
  *
  * <p>Producers live as long as the run of a query and are given back for the next batch; one that failed is closed, and
- * the next task of that name opens another, which aborts what the failed one left open.
+ * the next task of that name opens another, which aborts what the failed one left open. What is said of the producer by
+ * the caller stands; the rest is here, {@link #OPTIONS}.
  */
-final class Transaction {
+public final class Transaction {
   private static final ConcurrentHashMap<String, Open> PRODUCERS = new ConcurrentHashMap<>();
+  private static final Map<String, String> OPTIONS = Map.of(
+      "acks", "all",
+      "enable.idempotence", "true",
+      "linger.ms", "5",
+      "batch.size", String.valueOf(128 * 1024),
+      "compression.type", "lz4",
+      // A transaction that begins while the broker still ends the one before is told to come again.
+      "retry.backoff.ms", "10",
+      // A task may compute for long between its first row and its last; fifteen minutes is the most that brokers allow.
+      "transaction.timeout.ms", String.valueOf(15 * 60_000));
 
   /** A producer between two transactions, the run it was opened for and the last batch that its name has recorded. */
   private record Open(KafkaProducer<byte[], byte[]> producer, String run, long recorded) {}
@@ -57,7 +69,7 @@ final class Transaction {
       Map<String, String> kafka, String name, String run, String checkpoint, String topic, long batch) {
     Open open = PRODUCERS.remove(name);
     if (open != null && !open.run().equals(run)) {
-      open.producer().close(java.time.Duration.ZERO);
+      open.producer().close(Duration.ZERO);
       open = null;
     }
     if (open == null) open = open(kafka, name, run, checkpoint, topic);
@@ -65,7 +77,8 @@ final class Transaction {
   }
 
   private static Open open(Map<String, String> kafka, String name, String run, String checkpoint, String topic) {
-    Map<String, Object> options = new HashMap<>(kafka);
+    Map<String, Object> options = new HashMap<>(OPTIONS);
+    options.putAll(kafka);
     options.put("transactional.id", name);
     KafkaProducer<byte[], byte[]> producer =
         new KafkaProducer<>(options, new ByteArraySerializer(), new ByteArraySerializer());
@@ -73,7 +86,7 @@ final class Transaction {
       producer.initTransactions();
       return new Open(producer, run, recorded(kafka, name, checkpoint, topic));
     } catch (RuntimeException error) {
-      producer.close(java.time.Duration.ZERO);
+      producer.close(Duration.ZERO);
       throw error;
     }
   }
@@ -95,6 +108,13 @@ final class Transaction {
     } catch (InterruptedException error) {
       throw new org.apache.kafka.common.errors.InterruptException(error);
     }
+  }
+
+  /** Close the producers of a run that has ended. */
+  public static void close(String run) {
+    PRODUCERS.forEach((name, open) -> {
+      if (open.run().equals(run) && PRODUCERS.remove(name, open)) open.producer().close(Duration.ZERO);
+    });
   }
 
   /** Whether the batch is in the log already, so that nothing of it must be written. */
@@ -133,7 +153,7 @@ final class Transaction {
     } catch (KafkaException error) {
       // It has been fenced, or the log is away: the broker or the next of this name ends it.
     } finally {
-      producer.close(java.time.Duration.ZERO);
+      producer.close(Duration.ZERO);
     }
   }
 

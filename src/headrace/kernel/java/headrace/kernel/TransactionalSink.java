@@ -25,11 +25,13 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * The sink of exact mode: each task writes its rows (`key`, `value`) in a transaction that also records the batch.
+ * The sink of exact mode: each task writes its rows (`key`, `value`, and where there is one `partition`) in a transaction
+ * that also records the batch.
  *
  * <p>Options: `topic`, `name` (of the query, for {@link Transaction}), `run` (another at each start), and Kafka's own with
- * the prefix `kafka.`. A batch that is run again cuts its rows into the same tasks, because the offsets it reads are in Spark's log and shuffles go by
- * key; so the tasks that are recorded are skipped, and the others written. Readers may see a batch task by task.
+ * the prefix `kafka.`. A batch that is run again cuts its rows into the same tasks, because the offsets it reads are in
+ * Spark's log and shuffles go by key; so the tasks that are recorded are skipped, and the others written. Readers may see a
+ * batch task by task.
  */
 public final class TransactionalSink implements TableProvider {
   static final StructType RECORD =
@@ -138,7 +140,8 @@ public final class TransactionalSink implements TableProvider {
       }
       byte[] key = row.isNullAt(0) ? null : row.getBinary(0);
       byte[] value = row.isNullAt(1) ? null : row.getBinary(1);
-      transaction.send(new ProducerRecord<>(tasks.topic(), key, value));
+      Integer partition = row.numFields() > RECORD.size() ? row.getInt(RECORD.size()) : null;
+      transaction.send(new ProducerRecord<>(tasks.topic(), partition, key, value));
     }
 
     @Override

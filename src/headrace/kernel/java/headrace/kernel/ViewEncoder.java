@@ -47,13 +47,14 @@ public final class ViewEncoder implements Serializable {
     this.value = new JsonEncoder(value);
   }
 
-  /** Columns `key` and `value`, both binary; with a null side, what is refused is counted and left out. */
-  public static Dataset<Row> encode(Dataset<Row> rows, String[] key, String query, String lateTopic, SideOutput side) {
+  /**
+   * Columns `key` and `value`, both binary. The value has these columns; `change` says what becomes of the row unless it is
+   * one of them. With a null side, what is refused is counted and left out.
+   */
+  public static Dataset<Row> encode(
+      Dataset<Row> rows, String[] key, String[] columns, String query, String lateTopic, SideOutput side) {
     StructType schema = rows.schema();
-    boolean changes = Arrays.asList(schema.fieldNames()).contains(CHANGE)
-        && schema.apply(CHANGE).dataType().equals(DataTypes.StringType);
-    String[] columns =
-        Arrays.stream(schema.fieldNames()).filter(name -> !changes || !name.equals(CHANGE)).toArray(String[]::new);
+    boolean changes = columns.length < schema.size();
     ViewEncoder encoder = new ViewEncoder(query, lateTopic, side, of(schema, key), of(schema, columns));
     Column change = changes ? PackedRow.column(CHANGE) : functions.lit("+");
     Column record = Invocation.effect(

@@ -1,0 +1,71 @@
+package headrace.kernel;
+
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.kafka.clients.producer.ProducerInterceptor;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+
+/**
+ * Since when records of a live query wait to be acknowledged: those that were written before are in the log.
+ *
+ * <p>Spark's Kafka sink says nothing of it before its batch ends, so this listens at the producer. An acknowledgement names
+ * no record but has its time, which is therefore set here.
+ */
+public final class InFlight implements ProducerInterceptor<byte[], byte[]> {
+  private static final String SINK = "sink";
+  private static final ConcurrentHashMap<String, InFlight.Records> QUERIES = new ConcurrentHashMap<>();
+
+  private Records records;
+
+  /** How many of a query wait, and how many of each millisecond. */
+  private static final class Records {
+    final AtomicLong waiting = new AtomicLong();
+    final ConcurrentSkipListMap<Long, Integer> times = new ConcurrentSkipListMap<>();
+
+    long since() {
+      if (waiting.get() == 0) return Long.MIN_VALUE;
+      Map.Entry<Long, Integer> first = times.firstEntry();
+      return first == null ? Long.MIN_VALUE : -first.getKey();
+    }
+
+    void remove(Long time) {
+      times.computeIfPresent(time, (key, count) -> count == 1 ? null : count - 1);
+    }
+  }
+
+  /** Write what is known to the gauges of {@link Meter}; times are negated, so that the greatest is the oldest. */
+  static void tell() {
+    QUERIES.forEach((query, records) -> Meter.gauge(query, SINK, 0).set(Meter.UNWRITTEN, records.since()));
+  }
+
+  @Override
+  public void configure(Map<String, ?> options) {
+    records = QUERIES.computeIfAbsent(String.valueOf(options.get("headrace.query")), query -> new Records());
+  }
+
+  @Override
+  public ProducerRecord<byte[], byte[]> onSend(ProducerRecord<byte[], byte[]> record) {
+    long now = record.timestamp() != null ? record.timestamp() : System.currentTimeMillis();
+    records.times.merge(now, 1, Integer::sum);
+    records.waiting.incrementAndGet();
+    return new ProducerRecord<>(
+        record.topic(), record.partition(), now, record.key(), record.value(), record.headers());
+  }
+
+  @Override
+  public void onAcknowledgement(RecordMetadata metadata, Exception error) {
+    Long time = metadata != null && metadata.hasTimestamp() ? (Long) metadata.timestamp() : null;
+    if (time == null || !records.times.containsKey(time)) { // it was refused, or the broker sets the time
+      Map.Entry<Long, Integer> oldest = records.times.firstEntry();
+      time = oldest == null ? null : oldest.getKey();
+    }
+    if (time != null) records.remove(time);
+    records.waiting.decrementAndGet();
+  }
+
+  @Override
+  public void close() {}
+}

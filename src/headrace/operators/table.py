@@ -1,0 +1,69 @@
+"""Tables as rows that change: `+` puts a row there, `-` takes one back, in the column `change`.
+
+A DataFrame with that column is a table of changes; its rows are those put there and not taken back. Tables that a
+function is given have it, and so has what the operators on tables give. In batch every row is there, and `change` is
+always `+`.
+
+`normalize` makes one of records that put and delete rows by key, as a topic holds them: what was there under the key is
+taken back before what comes. State: the rows of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StringType, StructType
+from pyspark.sql.window import Window as Ranges
+
+from headrace.kernel import bridge
+from headrace.names import COLUMN_PREFIX
+from headrace.operators.window import CHANGE, ddl, quoted
+
+SIGN = f"{COLUMN_PREFIX}in_0"
+OFFSET = f"{COLUMN_PREFIX}in_1"
+_COUNT = f"{COLUMN_PREFIX}count"
+
+
+def is_table(rows: DataFrame) -> bool:
+    """Whether the rows are changes of a table."""
+    return changes(rows.schema)
+
+
+def changes(schema: StructType) -> bool:
+    """The same, by the columns."""
+    return any(field.name == CHANGE and isinstance(field.dataType, StringType) for field in schema.fields)
+
+
+def columns(rows: DataFrame) -> list[str]:
+    """The columns of the table's own."""
+    return [name for name in rows.columns if name != CHANGE]
+
+
+def held(rows: DataFrame) -> DataFrame:
+    """Batch: the rows that were put there and not taken back, without `change`."""
+    own = [F.col(quoted(name)) for name in columns(rows)]
+    sign = F.when(F.col(CHANGE) == "-", -1).otherwise(1)
+    counted = rows.groupBy(*own).agg(F.sum(sign).alias(_COUNT)).where(F.col(_COUNT) > 0)
+    return counted.select(*own, F.explode(F.sequence(F.lit(1), F.col(_COUNT))).alias(_COUNT)).drop(_COUNT)
+
+
+def normalize(records: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The changes of a table from decoded records: its columns, `SIGN` (`-` deletes the key's row) and `OFFSET`."""
+    own = [name for name in records.columns if name not in (SIGN, OFFSET)]
+    if not records.isStreaming:
+        latest = Ranges.partitionBy(*(F.col(quoted(name)) for name in key)).orderBy(F.col(OFFSET).desc())
+        last = records.withColumn(_COUNT, F.row_number().over(latest)).where(F.col(_COUNT) == 1)
+        return last.where(F.col(SIGN) == "+").select(*map(F.col, map(quoted, own)), F.lit("+").alias(CHANGE))
+    spec = {
+        "operator": "table",
+        "kind": "normalize",
+        "by": list(key),
+        "time": None,
+        "columns": own,
+        "changes": True,
+        "aggregates": [],
+        "output": ddl([*((name, records.schema[name].dataType) for name in own), (CHANGE, StringType())]),
+    }
+    return bridge.sharded(records, spec)
