@@ -104,12 +104,14 @@ def running(
             "slot.name": f"debezium_{prefix}".lower(),
             "publication.name": f"debezium_{prefix}".lower(),
             "publication.autocreate.mode": "filtered",
+            "topic.creation.default.partitions": "2",
+            "topic.creation.default.replication.factor": "1",
             **(options or {}),
         },
     )
     connector.chmod(0o600)
     home = java.find()
-    command = [str(home.executable), "-Xmx1g", "-cp", ":".join(map(str, files))]
+    command = [str(home.executable), "-Xmx1g", "-Dlog4j2.level=WARN", "-cp", ":".join(map(str, files))]
     command += ["org.apache.kafka.connect.cli.ConnectStandalone", str(worker), str(connector)]
     with log.open("ab") as out:
         started = subprocess.Popen(
