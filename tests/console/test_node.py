@@ -77,7 +77,7 @@ def test_the_rows_of_a_view_change(go: Go, page: Page, pictures: Path):
     shown: list[int] = []
     for _ in range(20):  # a value may change a moment before its row moves
         page.wait_for_timeout(500)
-        shown = [int(row.splitlines()[-1]) for row in lines(page, "rows").all_inner_texts()[1:9]]
+        shown = [int(row.splitlines()[-1].replace(",", "")) for row in lines(page, "rows").all_inner_texts()[1:9]]
         if shown == sorted(shown, reverse=True):
             break
     assert shown == sorted(shown, reverse=True)
