@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.capture.stage import Running, Stage, eventually
 
+from headrace import names
 from headrace.capture.capture import TableStatus
 
 
@@ -103,6 +104,21 @@ def test_a_table_that_is_dropped_or_made_anew_is_paused(stage: Stage):
         running.wait_until_read()
         stage.wait_until_equal("cards")
         assert list(stage.rebuilt("cards")) == ['{"id":2}']
+
+
+def test_a_table_that_was_taken_out_of_the_publication_is_paused_until_it_is_read_again(stage: Stage):
+    stage.execute("CREATE TABLE cards (id int PRIMARY KEY)")
+    with stage.capturing(stage.table("cards")) as running:
+        running.wait_until_read()
+    stage.execute(f"ALTER PUBLICATION {names.slot(stage.app)} DROP TABLE cards")
+    stage.execute("INSERT INTO cards VALUES (1)")
+    for _ in range(2):
+        with stage.capturing(stage.table("cards")) as running:
+            running.wait_for("running")
+            assert "HR-612" in str(status(running, "cards").paused)
+    with stage.capturing(stage.table("cards"), again=["public.cards"]) as running:
+        running.wait_until_read()
+        stage.wait_until_equal("cards")
 
 
 def test_tables_that_are_declared_later_and_no_more(stage: Stage):

@@ -4,7 +4,7 @@ Capture makes it and adds tables to it, if the role may; where somebody else loo
 partitioned table is published as itself and not as its partitions.
 
 A change that was made before its table was published is not in the stream, even when its transaction commits later. So
-after a table was added, `settled` tells when every transaction has ended that might have made one: only then is the
+when a table was added, `settled` tells when every transaction has ended that might have made one: only then is the
 table read, and nothing falls between.
 """
 
@@ -30,20 +30,20 @@ _TABLES = "SELECT schemaname || '.' || tablename, rowfilter FROM pg_publication_
 _TABLES_BEFORE_15 = "SELECT schemaname || '.' || tablename, NULL FROM pg_publication_tables WHERE pubname = %s"
 
 
-def ensure(connection: Connection, name: str, tables: Sequence[Captured]) -> tuple[str, ...]:
-    """Publish the tables; those that were not published before this call."""
+def ensure(connection: Connection, name: str, tables: Sequence[Captured]) -> None:
+    """Publish the tables."""
     with translated("looking at the publication"):
         there = connection.execute(_THERE, (name,)).fetchone()
-    identifiers = sql.SQL(", ").join(table.identifier for table in tables)
     if there is None:
+        of = sql.SQL("FOR TABLE {}").format(sql.SQL(", ").join(table.identifier for table in tables))
         _change(
             connection,
-            sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)").format(
-                sql.Identifier(name), identifiers
+            sql.SQL("CREATE PUBLICATION {} {} WITH (publish_via_partition_root = true)").format(
+                sql.Identifier(name), of if tables else sql.SQL("")
             ),
             f"the publication `{name}` cannot be made",
         )
-        return tuple(table.table for table in tables)
+        return
     _, complete, by_root = there
     if not (complete and by_root):
         raise _unfit(
@@ -65,7 +65,6 @@ def ensure(connection: Connection, name: str, tables: Sequence[Captured]) -> tup
             ),
             f"tables cannot be added to the publication `{name}`",
         )
-    return tuple(table.table for table in missing)
 
 
 def published(connection: Connection, name: str) -> dict[str, str | None]:

@@ -33,7 +33,7 @@ from headrace.capture.ranges import Ranges
 from headrace.capture.relation import Relation
 from headrace.capture.slot import Slot
 from headrace.capture.snapshot import Reading
-from headrace.capture.state import Position, TableState
+from headrace.capture.state import Position, State, TableState
 from headrace.capture.stream import DATA, SlotLost, Stream
 from headrace.capture.table import Captured, Found
 from headrace.capture.writer import LARGEST, Writer
@@ -121,14 +121,15 @@ class Session:
         for name, (there, _, error) in found.items():
             if there is None and error is not None and name not in remembered.tables:
                 raise error
-        added = publication.ensure(
-            self._database, self._name, [one for one in order.tables if found[one.table][0] is not None]
-        )
+        left = self._unpublished(remembered)
+        published = [one for one in order.tables if found[one.table][0] is not None and one.table not in left]
+        publication.ensure(self._database, self._name, published)
         self._changes = Changes(order.connection, self._writer, self._tables, self._database, self._live)
         fresh = self._place(remembered.position)
-        if added and not fresh:
-            self._settle(added)
-        self._remember(remembered.tables, found, added, {*made}, fresh)
+        begun = [one.table for one in published if one.table not in remembered.tables or self._is_again(one)]
+        if begun and not fresh:
+            self._settle(begun)
+        self._remember(remembered.tables, found, left, {*made}, fresh)
         reading = Reading(order.url)
         self._stack.callback(reading.end)
         self._ranges = Ranges(
@@ -228,12 +229,29 @@ class Session:
             " deleted from the topics too",
         )
 
-    def _settle(self, added: Sequence[str]) -> None:
+    def _is_again(self, captured: Captured) -> bool:
+        return captured.table in self._again.tables
+
+    def _unpublished(self, remembered: State) -> set[str]:
+        """Tables that were captured and are published no more: changes of them are missing, so they must be paused
+        before they are published again."""
+        position = remembered.position
+        if position is None or position.lsn is None or self._again.slot:
+            return set()
+        published = publication.published(self._database, self._name)
+        return {
+            one.table
+            for one in self._order.tables
+            if one.table in remembered.tables and one.table not in published and not self._is_again(one)
+        }
+
+    def _settle(self, begun: Sequence[str]) -> None:
+        """Changes that were made before a table was published are not in the stream, whenever they are committed."""
         horizon = publication.horizon(self._database)
         noted = False
         while not publication.settled(self._database, horizon):
             if not noted:
-                self._told(f"{', '.join(added)}: waiting for the transactions that began before it was published")
+                self._told(f"{', '.join(begun)}: waiting for the transactions that began before it was published")
                 noted = True
             time.sleep(0.05)
 
@@ -241,7 +259,7 @@ class Session:
         self,
         remembered: Mapping[str, TableState],
         found: Mapping[str, tuple[Found | None, tuple[str, ...], CaptureError | None]],
-        added: Collection[str],
+        left: Collection[str],
         made: Collection[str],
         fresh: bool,
     ) -> None:
@@ -249,12 +267,11 @@ class Session:
         for captured in self._order.tables:
             there, key, error = found[captured.table]
             known = remembered.get(captured.table)
-            again = captured.table in self._again.tables
             if there is None:
                 told = (known or TableState(0)).with_(paused=str(error))
-            elif known is None or fresh or again:
+            elif known is None or fresh or self._is_again(captured):
                 told = TableState(there.number, stale=self._stale(captured))
-            elif known.paused is None and (known.number != there.number or captured.table in added):
+            elif known.paused is None and (known.number != there.number or captured.table in left):
                 why = "was made anew" if known.number != there.number else "was not published for a time"
                 told = known.with_(paused=str(self._left(captured.table, why)))
             elif captured.topic in made:
