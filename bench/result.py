@@ -1,9 +1,9 @@
 """What a bench prints: a JSON object a line on standard output, and a table for people on standard error.
 
 `ratio` is ours ÷ peer, or for a time peer ÷ ours: higher is better. `goal` is the ratio that was asked for, and
-`goal_<figure>` the bound of that figure: a time may not be above it, a rate not below. `met` says whether all of them
-hold, and is left out where nothing was asked for. `load` is the machine's load average of the last minute at the end of
-the measurement. Figures that do not apply are left out.
+`goal_<figure>` the bound of that figure: a time or a size may not be above it, a rate not below. `met` says whether all
+of them hold, and is left out where nothing was asked for. `load` is the machine's load average of the last minute at
+the end of the measurement. Figures that do not apply are left out.
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ class Result:
     peer_p50_ms: float | None = None
     peer_events_per_second: int | None = None
     peer_events_per_cpu_second: int | None = None
+    rss_mb: float | None = None
+    peer_rss_mb: float | None = None
     ratio: float | None = None
     goal: float | None = None
     goal_p50_ms: float | None = None
     goal_p99_ms: float | None = None
     goal_events_per_second: int | None = None
+    goal_rss_mb: float | None = None
     events: int
     lost: int | None = None
     duplicates: int | None = None
@@ -54,7 +57,7 @@ class Result:
     @property
     def met(self) -> bool | None:
         """Whether every goal is met; None without one. A figure that could not be measured does not meet its goal."""
-        most = [(self.p50_ms, self.goal_p50_ms), (self.p99_ms, self.goal_p99_ms)]
+        most = [(self.p50_ms, self.goal_p50_ms), (self.p99_ms, self.goal_p99_ms), (self.rss_mb, self.goal_rss_mb)]
         least = [(self.ratio, self.goal), (self.events_per_second, self.goal_events_per_second)]
         answers = [figure is not None and figure <= goal for figure, goal in most if goal is not None]
         answers += [figure is not None and figure >= goal for figure, goal in least if goal is not None]

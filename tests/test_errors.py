@@ -15,6 +15,7 @@ SOURCE = Path(errors.__file__).parent
 RANGES = {"DeclarationError": "HR-0", "PartError": "HR-1", "LogError": "HR-2", "RunError": "HR-3"}
 RANGES["FollowError"] = "HR-4"
 RANGES["ServeError"] = "HR-5"
+RANGES["CaptureError"] = "HR-6"
 
 
 def used() -> dict[str, str]:

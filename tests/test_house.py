@@ -24,7 +24,8 @@ MIDDLE = {"log", "operators", "capture", "ledger", "followers", "kernel", "parts
 ENGINE = BOTTOM | MIDDLE
 MAY_IMPORT = {
     **dict.fromkeys(BOTTOM, BOTTOM),
-    **dict.fromkeys(("log", "capture", "ledger", "kernel", "parts"), BOTTOM),
+    **dict.fromkeys(("log", "ledger", "kernel", "parts"), BOTTOM),
+    "capture": BOTTOM | {"log"},
     "followers": BOTTOM | {"log"},
     "operators": BOTTOM | {"kernel"},
     "graph": DEFINITIONS,

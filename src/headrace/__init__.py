@@ -3,7 +3,7 @@
 from headrace.app import App
 from headrace.graph.adaptive import adaptive
 from headrace.graph.clock_correction import correct_clock
-from headrace.graph.connector import postgres
+from headrace.graph.connector import debezium, outbox, postgres
 from headrace.graph.follow import webhook
 from headrace.log.connection import Connection
 from headrace.log.consumer import Consumer
@@ -50,6 +50,7 @@ __all__ = [
     "count",
     "count_distinct",
     "count_min",
+    "debezium",
     "dedupe",
     "event_time",
     "first",
@@ -61,6 +62,7 @@ __all__ = [
     "max_by",
     "min",
     "min_by",
+    "outbox",
     "postgres",
     "read",
     "session",

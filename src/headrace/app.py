@@ -26,12 +26,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar, overload
 
+from headrace import names
 from headrace.call import calling, definition
 from headrace.errors import DeclarationError, DeclarationErrors, HeadraceError, Location
 from headrace.graph import options, rules
 from headrace.graph.adaptive import Adaptive
 from headrace.graph.clock_correction import ClockCorrection
-from headrace.graph.connector import Connector, Postgres
+from headrace.graph.connector import Connector, Debezium, Outbox, Postgres
 from headrace.graph.dashboard import Board, Dashboard
 from headrace.graph.follow import Follow, Webhook
 from headrace.graph.graph import Graph
@@ -111,6 +112,7 @@ class App:
     def stream(
         self,
         name_or_function: str,
+        connector: Outbox | None = None,
         *,
         schema: str | Schema,
         topic: str | None = None,
@@ -140,6 +142,7 @@ class App:
     def stream(
         self,
         name_or_function: str | Function | None = None,
+        connector: Outbox | None = None,
         *,
         schema: str | Schema | None = None,
         topic: str | None = None,
@@ -156,7 +159,8 @@ class App:
     ) -> Source | Declared | Decorator:
         """Declare an input, `app.stream("transactions", schema=…)`, or a function, `@app.stream`.
 
-        `topic` is the name unless given. `event_time` is a timestamp column, or `hr.correct_clock(…)` of a device,
+        `topic` is the name unless given. `hr.outbox(…)` captures the stream from a database: it gets the rows that name
+        it. `event_time` is a timestamp column, or `hr.correct_clock(…)` of a device,
         and `delay` how much later than others an event may come (or `hr.adaptive(…)`); a partition that brings nothing
         for `idle` (30 seconds) is not waited for, and an event that is more than `future` (1 day) ahead of its record's
         own time is a dead letter. With `epoch`, such as "milliseconds", timestamps may be numbers, counted from 1970.
@@ -174,6 +178,14 @@ class App:
                     f"Stream `{name}` has no schema, so its records cannot be read.",
                     fix='add the columns, such as `schema="id string, amount double, at timestamp"`; '
                     "to declare a function instead, write `@app.stream` without a name",
+                )
+            if connector is not None and not isinstance(connector, Outbox):
+                element.mistake(
+                    "HR-012",
+                    f"The second argument of {element.label} must be an outbox that it is captured from.",
+                    found=repr(connector),
+                    fix=f'write `app.stream("{name}", hr.outbox("public.outbox"), …)`; or leave it out, to read the '
+                    "stream from its topic",
                 )
             columns = None if schema is None else options.schema(element, schema)
             named_time = options.event_time(element, event_time, columns)
@@ -199,12 +211,13 @@ class App:
                     key=options.key(element, key, columns),
                     partitions=options.partitions(element, partitions),
                     retention_ms=options.retention(element, retention),
-                    connector=None,
+                    connector=connector if isinstance(connector, Outbox) else None,
                     where=call.where,
                     secret=options.secret(element, secret, columns),
                 )
             )
-        given = {"schema": schema, "event_time": event_time, "id": id, "idle": idle, "future": future, "epoch": epoch}
+        given: dict[str, object] = {"connector": connector, "schema": schema}
+        given |= {"event_time": event_time, "id": id, "idle": idle, "future": future, "epoch": epoch}
         given["delay"] = None if delay == _NO_DELAY else delay
         for option, value in given.items():
             if value is not None:
@@ -239,12 +252,12 @@ class App:
     ) -> Source:
         """Declare a table: captured from a database by its connector, or any topic whose records have this `key`.
 
-        A captured table may leave the schema to the database.
+        A captured table may leave the schema to the database. Its topic is `<app>.<schema>.<table>` unless given.
         """
         call = calling()
         name = options.name("table", name, call)
         element = Element(f"table `{name}`", call)
-        if connector is not None and not isinstance(connector, Postgres):
+        if connector is not None and not isinstance(connector, Postgres | Debezium):
             guess = f'hr.postgres("{connector}")' if isinstance(connector, str) else 'hr.postgres("public.cards")'
             element.mistake(
                 "HR-012",
@@ -253,7 +266,8 @@ class App:
                 fix=f'write `app.table("{name}", {guess}, …)`; or leave it out and give a `schema`, '
                 "to read the table from its topic",
             )
-        elif connector is None and schema is None:
+            connector = None
+        elif not isinstance(connector, Postgres) and schema is None:
             element.mistake(
                 "HR-003",
                 f"Table `{name}` has no schema and no database to take it from.",
@@ -262,11 +276,16 @@ class App:
             )
         columns = None if schema is None else options.schema(element, schema)
         keyed = options.key(element, key, columns)
+        usual = name
+        if isinstance(connector, Postgres):
+            usual = names.captured_topic(self.name, connector.table)
+        elif isinstance(connector, Debezium):
+            usual = connector.topic
         return self._register(
             Source(
                 name=name,
                 kind="table",
-                topic=options.topic(element, topic, name),
+                topic=options.topic(element, topic, usual),
                 schema=options.required(columns, *keyed),
                 event_time=None,
                 sent=None,

@@ -6,7 +6,8 @@ HeadraceError
 ├── LogError           HR-2xx  the log: topics, records, offsets, dead letters
 ├── RunError           HR-3xx  a run: the engine, its queries, checkpoints and the cluster
 ├── FollowError        HR-40x  a follower: its place in the log, its store, its receiver
-└── ServeError         HR-5xx  the HTTP API: what was asked, who asked, and how far a view is
+├── ServeError         HR-5xx  the HTTP API: what was asked, who asked, and how far a view is
+└── CaptureError       HR-6xx  capture: the source database, its slot, and what is captured from it
 
 An error carries a code, what happened, where it was declared (file:line), the value that was found and how to fix it.
 `headrace explain HR-014` prints the page of a code from `explain/`.
@@ -115,6 +116,10 @@ class ServeError(HeadraceError):
     ) -> None:
         super().__init__(code, what, found=found, fix=fix)
         self.more = more or {}
+
+
+class CaptureError(HeadraceError):
+    """A capture that cannot go on by itself, or a table of it."""
 
 
 def explanation(code: str) -> str | None:

@@ -6,6 +6,7 @@ character that a Kafka topic, a directory and a Python parameter cannot all hold
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 COLUMN_PREFIX = "__hr_"
@@ -16,6 +17,8 @@ SETTINGS_FILE = "headrace.toml"
 CATALOGUE_TOPIC = "headrace.catalogue"
 FIRST_VERSION = "first"
 TABLE_FOLLOWER = "postgres"
+CAPTURE = "capture"
+LONGEST_SLOT = 63
 
 HEADER_PREFIX = "headrace."
 HEADER_TOPIC = "headrace.topic"
@@ -83,6 +86,24 @@ def follow_group(follower: str) -> str:
 def is_sink(group: str) -> bool:
     """Whether the offsets of a group are the batches that a task has written, and no places in a topic."""
     return _SINK.fullmatch(group) is not None
+
+
+def capture(app: str) -> str:
+    """The topic where the capture of an app remembers, and the name of its Kafka transactions."""
+    return f"headrace.{app}.capture"
+
+
+def slot(app: str) -> str:
+    """The replication slot of an app, and its publication. PostgreSQL takes small letters only, and 63 bytes."""
+    name = f"headrace_{app.lower()}"
+    if name == f"headrace_{app}" and len(name) <= LONGEST_SLOT:
+        return name
+    return f"{name[: LONGEST_SLOT - 9]}_{hashlib.sha256(app.encode()).hexdigest()[:8]}"
+
+
+def captured_topic(app: str, table: str) -> str:
+    """The topic of a captured table `schema.table`, as Debezium would name it."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", f"{app}.{table}")
 
 
 def replay_group(topic: str) -> str:

@@ -5,6 +5,9 @@ the usual librdkafka names (`security.protocol`, `sasl.mechanism`, `sasl.usernam
 …) and is given to every Kafka client, Spark's included. A value `file:/path` is read from that file, so that a secret
 stands in neither the settings nor the environment; secrets never appear in `repr`, logs or errors.
 
+`source` is the database that tables are captured from, `postgres` unless given: a password in it may stand in the
+environment or in a file, and not in `headrace.toml`.
+
 `checkpoints` is a directory (or URI) that driver and executors share; `live_batch` is how long a batch of the live mode
 lasts, which is also how much is read again after a crash; `spark` holds Spark's own options. `token` is what a client
 of `headrace serve` must show; without it one is made and kept in the state directory. `proxy_header` is the header in
@@ -13,6 +16,7 @@ which a proxy in front of the console says who is signed in; nobody enters the c
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from headrace.errors import PartError
 from headrace.names import SETTINGS_FILE, STATE_DIRECTORY
+
+_PASSWORD = re.compile(r"://[^@/?]*:[^@/?]+@|[?&\s]?password\s*=\s*\S")
 
 
 class Settings(BaseSettings):
@@ -31,6 +37,7 @@ class Settings(BaseSettings):
     directory: Path = Field(default_factory=Path.cwd)
     bootstrap: str | None = None
     postgres: str | None = Field(default=None, repr=False)
+    source: str | None = Field(default=None, repr=False)
     kafka: dict[str, str] = Field(default_factory=dict, repr=False)
     master: str | None = None
     checkpoints: str | None = None
@@ -70,12 +77,26 @@ class Settings(BaseSettings):
                 found=file if file.exists() else "the HEADRACE_* variables",
                 fix=f"correct the named field in {SETTINGS_FILE} or in the environment",
             ) from None
+        _refuse_password(file)
         values = here.model_dump()
         values["kafka"] = {name: _secret(value) for name, value in here.kafka.items()}
-        for name in ("postgres", "token"):
+        for name in ("postgres", "source", "token"):
             if values[name] is not None:
                 values[name] = _secret(values[name])
         return Settings.model_construct(**values)
+
+
+def _refuse_password(file: Path) -> None:
+    """A settings file is shared and kept in version control; the password of a source database is not for it."""
+    given = TomlConfigSettingsSource(Settings, toml_file=file)().get("source")
+    if isinstance(given, str) and not given.startswith("file:") and _PASSWORD.search(given):
+        raise PartError(
+            "HR-101",
+            f"`source` in {file} holds a password, and a settings file is no place for one.",
+            found="an address with a password",
+            fix='write `source = "file:/path/to/a/secret"`, or set HEADRACE_SOURCE, or leave the password to PGPASSWORD'
+            " or PGPASSFILE",
+        )
 
 
 def _first(error: Exception) -> str:

@@ -1,6 +1,7 @@
 """What the tests of the console share: a busy shop, its console as a process, and a real Chromium.
 
-The console has a Kafka of its own, because one test takes it away.
+The console has a Kafka of its own, because one test takes it away. Everything ends with the last of these tests: a
+browser that runs has an event loop in this thread, beside which nobody else can have one.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser(chromium: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
@@ -62,7 +63,7 @@ def browser(chromium: str) -> Iterator[Browser]:
         running.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def own_kafka() -> Iterator[Settings]:
     """The settings of a Kafka that only these tests use; it may be killed, and started again on its port."""
     home = Path(tempfile.mkdtemp(prefix="headrace-console-"))
@@ -71,18 +72,18 @@ def own_kafka() -> Iterator[Settings]:
     shutil.rmtree(home, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def parts(own_kafka: Settings) -> Iterator[Parts]:
     with Parts.start(own_kafka.model_copy(update={"bootstrap": None})) as started:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def connection(parts: Parts) -> Connection:
     return Connection(parts.bootstrap)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stage(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Stage:
     made = Stage(tmp_path_factory.mktemp("shop"), connection)
     made.history()
@@ -91,7 +92,7 @@ def stage(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> S
     return made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def traffic(stage: Stage) -> Iterator[Traffic]:
     busy = Traffic(stage)
     busy.start()
@@ -121,13 +122,13 @@ def running(file: Path, bootstrap: str, *options: str, command: str = "console",
     assert process.returncode == 0
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def site(stage: Stage, parts: Parts, traffic: Traffic) -> Iterator[Site]:
     with running(stage.file, parts.bootstrap) as started:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def signed_in(browser: Browser, site: Site) -> Iterator[BrowserContext]:
     """A browser that has opened the link; what a page says wrong on its console fails the run."""
     context = browser.new_context(viewport=VIEWPORT, reduced_motion="reduce")

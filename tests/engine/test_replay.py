@@ -47,8 +47,8 @@ class Shop:
 
     def declared(self, where: str) -> hr.App:
         app = hr.App(self.name)
-        schema = {"schema": SCHEMA, "event_time": "at", "id": "id"}
-        app.stream("payments", **schema, topic=f"{self.name}.payments", partitions=2)
+        topic = f"{self.name}.payments"
+        app.stream("payments", schema=SCHEMA, event_time="at", id="id", topic=topic, partitions=2)
 
         if where == OLD:
 

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headrace.app import load
+from headrace.testing import oracle
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pageviews"
 
@@ -38,8 +39,6 @@ def test_the_view_counts_what_was_made(spark: SparkSession):
     assert made == [view for view, _ in islice(generate.views(3, "r"), 500)]
     start = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
     rows = [{**view, "at": start + timedelta(seconds=number / 4)} for number, view in enumerate(made)]
-    graph = load(EXAMPLE / "app.py").graph()
-    schema = "id string, visitor string, url string, lat double, lon double, at timestamp"
-    answer = graph.derived[0].function(spark.createDataFrame(rows, schema))  # pyright: ignore[reportArgumentType]
-    counted = {(row["url"], row["window_start"].minute): row["views"] for row in answer.collect()}
+    answer = oracle(load(EXAMPLE / "app.py"), "views_per_minute", {"pageviews": rows}, spark)
+    counted = {(row["url"], datetime.fromisoformat(row["window_start"]).minute): row["views"] for row in answer}
     assert counted == dict(Counter((row["url"], row["at"].minute) for row in rows))

@@ -45,19 +45,19 @@ def test_text(graph: Graph):
 app payments
 
 inputs
-  transactions  stream                         topic transactions (1 partition, kept 7d)  app.py:5
+  transactions  stream                         topic transactions (1 partition, kept 7d)   app.py:5
       id string NOT NULL, card string, amount double, at timestamp NOT NULL
       event time at, delay 5s, idle 30s, future 1h
       id id
-  cards         table                          topic cards (2 partitions)                 app.py:9
+  cards         table                          topic payments.public.cards (2 partitions)  app.py:9
       captured from postgres public.cards
       key card
 
 functions
-  enriched      stream of transactions, cards  fused into alerts                          app.py:12
-  alerts        stream of enriched             topic alerts.large (2 partitions)          app.py:15
+  enriched      stream of transactions, cards  fused into alerts                           app.py:12
+  alerts        stream of enriched             topic alerts.large (2 partitions)           app.py:15
       key card
-  totals        view of transactions           topic totals (2 partitions)                app.py:18
+  totals        view of transactions           topic totals (2 partitions)                 app.py:18
       key card, day
 
 queries

@@ -7,6 +7,8 @@ declaration  check, graph, explain
 parts        setup, parts up|down|status
 run          run, dev
 follow       follow: tables and webhooks kept at what the log says
+capture      capture: what PostgreSQL commits, written to the log
+slot         slot ls|drop: the replication slots of the database
 status       status, and the health of a query in one word
 state        state: what the operators of the queries remember
 lateness     lateness: how late events come, and which delay covers how many

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from headrace.cli import (
+    capture,
     certify,
     console,
     dead,
@@ -28,6 +29,7 @@ from headrace.cli import (
     replay,
     run,
     serve,
+    slot,
     state,
     status,
     terminal,
@@ -88,6 +90,9 @@ app.command(
 app.command(epilog="Examples:\n\n`headrace follow app.py`\n\n`headrace follow app.py --only totals --rebuild totals`")(
     follow.follow
 )
+app.command(epilog="Examples:\n\n`headrace capture app.py`\n\n`headrace capture app.py --snapshot-again public.cards`")(
+    capture.capture
+)
 app.command(epilog="Example: `headrace status --watch`")(status.status)
 app.command(epilog="Example: `headrace state alerts`")(state.state)
 app.command(epilog="Example: `headrace lateness app.py transactions`")(lateness.lateness)
@@ -106,6 +111,7 @@ app.command(
 app.add_typer(versions.commands, name="versions")
 app.add_typer(topic.commands, name="topic")
 app.add_typer(dead.commands, name="dead")
+app.add_typer(slot.commands, name="slot")
 app.add_typer(parts.commands, name="parts")
 app.command()(parts.setup)
 

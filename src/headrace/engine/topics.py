@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace import names
+from headrace.graph.connector import Debezium
 from headrace.graph.graph import Graph
-from headrace.graph.node import Node
+from headrace.graph.node import Node, Source
 from headrace.graph.plan import Query
 from headrace.log import dead
 from headrace.log.topic import Topic
@@ -23,7 +24,8 @@ def needed(graph: Graph, queries: Iterable[Query]) -> list[Topic]:
     for query in queries:
         for name in query.reads:
             node = graph.node(name)
-            for topic in (of_node(node), dead.declaration(node.topic)):
+            written_elsewhere = isinstance(node, Source) and isinstance(node.connector, Debezium)
+            for topic in (*(() if written_elsewhere else (of_node(node),)), dead.declaration(node.topic)):
                 found[topic.name] = topic
         late = Topic(names.late_topic(query.node.topic), retention_ms=dead.RETENTION_MS)
         for topic in (of_node(query.node), late):

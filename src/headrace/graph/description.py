@@ -101,7 +101,7 @@ def _as_json(graph: Graph, node: Node) -> dict[str, Any]:
         "idle_ms": node.idle_ms,
         "future_ms": node.future_ms,
         "id": node.id,
-        "captured_from": f"postgres {node.connector.table}" if node.connector else None,
+        "captured_from": str(node.connector) if node.connector else None,
     }
 
 
@@ -125,7 +125,7 @@ def _details(node: Node) -> list[str]:
     details = []
     if isinstance(node, Source):
         if node.connector:
-            details.append(f"captured from postgres {node.connector.table}")
+            details.append(f"captured from {node.connector}")
         if node.schema:
             details.append(node.schema.ddl)
         if node.event_time:

@@ -67,8 +67,8 @@ def flow(graph: Graph) -> tuple[list[Box], list[Line]]:
     for node in graph.topological():
         if isinstance(node, Source):
             if node.connector is not None:
-                outside = f"postgres {node.connector.table}"
-                boxes.append(Box(outside, "outside", node.connector.table, "PostgreSQL"))
+                outside = str(node.connector)
+                boxes.append(Box(outside, "outside", node.connector.of, node.connector.system))
                 lines.append(Line(outside, node.name))
             kind = "source" if node.kind == "stream" else "table"
             boxes.append(Box(node.name, kind, node.name, f"input {node.kind}", node.topic, f"/node/{node.name}"))

@@ -324,7 +324,7 @@ def _facts(scene: Scene, node: Node) -> list[tuple[str, str]]:
         facts.append(("key", ", ".join(node.key)))
     if isinstance(node, Source):
         if node.connector is not None:
-            facts.append(("captured from", f"PostgreSQL {node.connector.table}"))
+            facts.append(("captured from", f"{node.connector.system} {node.connector.of}"))
         if node.event_time:
             facts.append(("event time", f"{node.event_time}, delay {duration.describe(node.delay_ms)}"))
             facts.append(("idle", f"a partition is not waited for after {duration.describe(node.idle_ms)}"))

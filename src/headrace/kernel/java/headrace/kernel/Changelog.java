@@ -13,7 +13,8 @@ import org.apache.spark.unsafe.types.UTF8String;
  *
  * <p>Plain, as views are written: the value is the row; no value deletes the row of the record's key, which is the text of a
  * single string column, or the JSON of several or other columns. Debezium's: the value is its envelope, with or without the
- * schema around it, of which `op` and `after` matter, because the row before is remembered by who reads; the key is JSON.
+ * schema around it, of which `op` and `after` matter, because the row before is remembered by who reads; the key is JSON, and
+ * decimals may be strings.
  *
  * <p>A row that comes out has the columns of the table, `+` or `-`, and the offset of the record; where it deletes, only the
  * key's columns are there.
@@ -46,8 +47,8 @@ final class Changelog implements Serializable {
     }
     this.text = !envelope && key.length == 1 && keyed.apply(0).dataType().equals(DataTypes.StringType);
     StructType change = new StructType().add("op", DataTypes.StringType).add("after", schema);
-    this.value = new JsonDecoder(envelope ? change.add(PAYLOAD, change) : schema, epochMicros);
-    this.key = new JsonDecoder(keyed.add(PAYLOAD, keyed), epochMicros);
+    this.value = new JsonDecoder(envelope ? change.add(PAYLOAD, change) : schema, epochMicros, envelope);
+    this.key = new JsonDecoder(keyed.add(PAYLOAD, keyed), epochMicros, envelope);
   }
 
   /** The columns of what comes out. */

@@ -166,6 +166,7 @@ public final class JsonDecoder implements Serializable {
 
   private final Struct root;
   private final long epochMicros;
+  private final boolean textDecimals;
   private transient byte[] b;
   private transient int at;
   private transient int end;
@@ -176,8 +177,14 @@ public final class JsonDecoder implements Serializable {
 
   /** With how many microseconds a number stands for where a timestamp is declared; 0 refuses numbers there. */
   public JsonDecoder(StructType schema, long epochMicros) {
+    this(schema, epochMicros, false);
+  }
+
+  /** With `textDecimals` a decimal may be a string, too. */
+  JsonDecoder(StructType schema, long epochMicros, boolean textDecimals) {
     root = new Struct(schema);
     this.epochMicros = epochMicros;
+    this.textDecimals = textDecimals;
   }
 
   /** The row of a record. */
@@ -581,6 +588,18 @@ public final class JsonDecoder implements Serializable {
   }
 
   private Decimal decimal(Type type, String path, String name) throws Refused {
+    if (!textDecimals || b[at] != '"') return bareDecimal(type, path, name);
+    int from = at++;
+    Decimal value = at < end ? bareDecimal(type, path, name) : null;
+    if (at >= end || b[at] != '"') {
+      at = from;
+      throw wrong(type, path, name);
+    }
+    at++;
+    return value;
+  }
+
+  private Decimal bareDecimal(Type type, String path, String name) throws Refused {
     int from = at;
     if (!number()) throw wrong(type, path, name);
     if (at - from > 100) throw unfit(type, path, name, "a number of " + (at - from) + " characters");

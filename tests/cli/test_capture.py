@@ -1,0 +1,125 @@
+"""`capture` and `slot` as their user sees them: progress, status, stopping, secrets, slots."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from tests.capture.stage import Stage, eventually
+from typer.testing import Result
+
+from headrace import names
+
+Call = Callable[..., Result]
+
+
+@pytest.fixture
+def stage(postgres_url: str, bootstrap: str, tmp_path: Path):
+    made = Stage(postgres_url, bootstrap, tmp_path)
+    yield made
+    made.close()
+
+
+def test_an_app_with_nothing_to_capture(call: Call, tmp_path: Path):
+    (tmp_path / "app.py").write_text('import headrace as hr\napp = hr.App("shop")\n')
+    result = call("capture", tmp_path / "app.py")
+    assert result.exit_code == 1
+    assert "HR-615" in result.stderr
+    assert not (tmp_path / ".headrace").exists()
+
+
+def test_options_that_mean_nothing(call: Call, tmp_path: Path):
+    (tmp_path / "app.py").write_text(
+        'import headrace as hr\napp = hr.App("shop")\napp.table("cards", hr.postgres("public.cards"), key="id")\n'
+    )
+    result = call("capture", tmp_path / "app.py", "--snapshot-again", "card")
+    assert "public.cards" in result.stderr
+    assert result.exit_code == 1
+    assert call("capture", tmp_path / "app.py", "--wal-limit", "much").exit_code == 2
+
+
+def test_capture_from_start_to_stop(stage: Stage, call: Call):
+    stage.execute("CREATE TABLE cards (id int PRIMARY KEY, owner text)")
+    stage.execute("INSERT INTO cards VALUES (1, 'Ada')")
+    stage.declare('app.table("cards", hr.postgres("public.cards"), key="id")')
+    process = stage.start("--wal-warning", "1kB")
+    try:
+        stage.execute("INSERT INTO cards VALUES (2, 'Bo')")
+        stage.wait_until_equal("cards")
+        eventually(lambda: _status(call)[0]["rows_in"] == 2)
+        told = _status(call)[0]
+        assert (told["query"], told["mode"], told["state"]) == ("cards.capture", "capture", "running")
+        assert told["health"]["word"] == "keeping-up"
+        assert set(told["wal"]) == {"held", "behind", "seconds"}
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert _status(call)[0]["state"] == "stopped"
+    written = stage.log.read_text() + json.dumps(_status(call))
+    secret = conninfo_to_dict(stage.url)["password"]
+    assert str(secret) not in written
+    assert "all rows are read" in written
+
+
+def test_a_paused_table_is_told_and_makes_the_exit_code_1(stage: Stage, call: Call):
+    stage.execute("CREATE TABLE cards (id int PRIMARY KEY, amount int)")
+    stage.declare('app.table("cards", hr.postgres("public.cards"), key="id")')
+    process = stage.start()
+    eventually(lambda: _status(call) != [] and _status(call)[0]["state"] == "running")
+    time.sleep(1)
+    stage.execute("INSERT INTO cards VALUES (1, 1)")
+    stage.wait_until_equal("cards")
+    stage.execute("ALTER TABLE cards ALTER amount TYPE text")
+    stage.execute("INSERT INTO cards VALUES (2, '2')")
+    eventually(lambda: _status(call)[0]["state"] == "failed")
+    assert "HR-611" in _status(call)[0]["error"]
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 1
+    assert "HR-611" in stage.log.read_text()
+
+
+def test_slots_are_listed_and_dropped(stage: Stage, call: Call):
+    name = names.slot(stage.app)
+    stage.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", name)
+    environment = {"HEADRACE_SOURCE": stage.url}
+    listed = call("slot", "ls", **environment)
+    assert f"{name}  {stage.app}" in listed.stdout
+    assert "nobody" in listed.stdout
+    (mine,) = [one for one in json.loads(call("slot", "ls", "--json", **environment).stdout) if one["name"] == name]
+    assert mine["held"] >= 0
+    assert call("slot", "drop", name, given="n\n", **environment).exit_code == 1
+    dropped = call("slot", "drop", name, "--yes", **environment)
+    assert dropped.exit_code == 0
+    assert "--snapshot-again all" in dropped.stdout
+    again = call("slot", "drop", name, "--yes", **environment)
+    assert again.exit_code == 1
+    assert "HR-618" in again.stderr
+
+
+def test_no_database_to_look_at(call: Call):
+    result = call("slot", "ls")
+    assert result.exit_code == 1
+    assert "HR-110" in result.stderr
+
+
+def test_a_password_does_not_belong_into_the_settings_file(call: Call, tmp_path: Path):
+    (tmp_path / "headrace.toml").write_text('source = "postgresql://me:open-sesame@db/shop"\n')
+    result = call("slot", "ls")
+    assert result.exit_code == 1
+    assert "HR-101" in result.stderr
+    assert "open-sesame" not in result.output
+    secret = tmp_path / "secret"
+    secret.write_text("postgresql://me:open-sesame@127.0.0.1:1/shop\n")
+    (tmp_path / "headrace.toml").write_text(f'source = "file:{secret}"\n')
+    result = call("slot", "ls")
+    assert "HR-110" in result.stderr
+    assert "open-sesame" not in result.output
+
+
+def _status(call: Call) -> list[dict]:
+    return json.loads(call("status", "--json").stdout)
