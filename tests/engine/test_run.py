@@ -183,6 +183,17 @@ def test_batch_writes_the_answer_over_history(spark: SparkSession, bootstrap: st
     assert bag(found) == bag(oracle(app, "unique", {"payments": payments(60)}, spark))
 
 
+def test_what_a_run_has_consumed_is_committed_when_it_stops(
+    spark: SparkSession, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("headrace.engine.run.PROGRESS_S", 3600.0)
+    with Driver(chain(), spark=spark, bootstrap=bootstrap) as driver:
+        driver.push("payments", payments(40))
+        driver.advance()
+        driver.stop()
+        assert _committed(driver.connection, names.group(driver.graph.app, "unique")) == 40
+
+
 def test_a_query_is_not_started_twice(spark: SparkSession, bootstrap: str, settings: Settings):
     place = checkpoint.location(settings, "chain", "unique")
     with checkpoint.held(place, "chain", "unique"), pytest.raises(RunError) as raised:

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
@@ -38,7 +37,7 @@ def read_so_far(gauges: Iterable[Gauge], query: str) -> dict[tuple[str, int], in
 
 
 class Groups:
-    """The groups of an app's queries; a context manager."""
+    """The groups of an app's queries, until it is closed."""
 
     def __init__(self, connection: Connection, app: str) -> None:
         self._connection = connection
@@ -70,14 +69,11 @@ class Groups:
         self._members[query] = Consumer(options)
         return self._members[query]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Leave every group."""
         for member in self._members.values():
             member.close()
+        self._members.clear()
 
 
 def lost(connection: Connection, reached: Offsets) -> list[str]:

@@ -75,6 +75,7 @@ class Run:
         self._rates: dict[str, tuple[float, int]] = {}
         self._last: dict[str, Progress] = {}
         self._away: str | None = None
+        self._groups = offsets.Groups(connection, app)
 
     @property
     def queries(self) -> tuple[str, ...]:
@@ -204,6 +205,8 @@ class Run:
             self._watcher = None
         for running in self._running:
             running.stop()
+        self._commit_last()
+        self._groups.close()
         bridge.close(self.spark, self._id)
         gauges = bridge.gauges(self.spark) if self._running else []
         for running in self._running:
@@ -271,37 +274,40 @@ class Run:
     def _watch(self) -> None:
         admin = self.connection.admin()
         supervised = written = 0.0
-        with offsets.Groups(self.connection, self.app) as groups:
-            while not self._stop.wait(PAUSE_S if self.mode is Mode.LIVE else WATCH_S):
-                if time.monotonic() - supervised >= WATCH_S:
-                    supervised = time.monotonic()
-                    for running in self._running:
-                        running.obey(orders.wanted(self.settings, self.app, running.query.name, self._started_at))
-                        running.supervise()
-                if self.mode is Mode.LIVE:
-                    self._commit_live(groups)
-                if time.monotonic() - written < PROGRESS_S:
-                    continue
-                written = time.monotonic()
-                gauges = bridge.gauges(self.spark)
+        while not self._stop.wait(PAUSE_S if self.mode is Mode.LIVE else WATCH_S):
+            if time.monotonic() - supervised >= WATCH_S:
+                supervised = time.monotonic()
                 for running in self._running:
-                    mine = [g for g in gauges if g.query == running.query.name]
-                    lag = self._account(admin, groups, running, mine)
-                    self._write(running, _state(running), mine, lag)
+                    running.obey(orders.wanted(self.settings, self.app, running.query.name, self._started_at))
+                    running.supervise()
+            if self.mode is Mode.LIVE:
+                self._commit_live()
+            if time.monotonic() - written < PROGRESS_S:
+                continue
+            written = time.monotonic()
+            gauges = bridge.gauges(self.spark)
+            for running in self._running:
+                mine = [g for g in gauges if g.query == running.query.name]
+                lag = self._account(admin, running, mine)
+                self._write(running, _state(running), mine, lag)
 
-    def _commit_live(self, groups: offsets.Groups) -> None:
+    def _commit_last(self) -> None:
+        """Exact mode: commit what the last batches have covered, unless the log is away."""
+        with contextlib.suppress(KafkaException, LogError):
+            for query in self.queries if self.mode is Mode.EXACT and not self._away else ():
+                self._groups.commit(query, self.covered(query))
+
+    def _commit_live(self) -> None:
         """Commit what the queries have worked off and written."""
         gauges = bridge.gauges(self.spark)
         for query, wave in list(self._waves.items()):
             if done := wave.step(gauges):
                 try:
-                    groups.commit(query, done)
+                    self._groups.commit(query, done)
                 except (KafkaException, LogError):
                     self._away = self._away or _now()
 
-    def _account(
-        self, admin: offsets.AdminClient, groups: offsets.Groups, running: Running, gauges: list[bridge.Gauge]
-    ) -> dict[str, int]:
+    def _account(self, admin: offsets.AdminClient, running: Running, gauges: list[bridge.Gauge]) -> dict[str, int]:
         """What the query has not consumed; in exact mode commit what it has."""
         consumed = offsets.read_so_far(gauges, running.query.name)
         last = running.spark.lastProgress if running.spark else None
@@ -309,7 +315,7 @@ class Run:
             consumed = checkpoint.covered(source.endOffset or "" for source in last.sources) if last else {}
         try:
             if self.mode is Mode.EXACT:
-                groups.commit(running.query.name, consumed)
+                self._groups.commit(running.query.name, consumed)
             ends = offsets.ends(admin, consumed)
             self._away = None
         except (KafkaException, LogError):

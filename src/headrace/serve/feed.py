@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -246,10 +246,10 @@ class Feed:
                 while not room.acquire(timeout=0.5):
                     if self._ending.is_set():
                         return
-                loop.call_soon_threadsafe(self._arrived, changes, reached, room)
+                _tell(loop, self._arrived, changes, reached, room)
         except (Gone, HeadraceError, KafkaException) as error:
             if not self._ending.is_set():
-                loop.call_soon_threadsafe(self.fail, _unreadable(self.view, error))
+                _tell(loop, self.fail, _unreadable(self.view, error))
         finally:
             client.close()
 
@@ -308,6 +308,12 @@ class Feeds:
         for feed in self._feeds.values():
             await feed.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, listener: Callable[..., None], *given: object) -> None:
+    """Call a listener in the loop; when that is closed, nobody is left to be told."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(listener, *given)
 
 
 def _client(connection: Connection, topic: str, starts: Mapping[int, int]) -> Consumer:
