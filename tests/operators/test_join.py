@@ -151,11 +151,17 @@ def test_the_batch_twin_is_the_join(spark: SparkSession, seed: int):
     assert len(oracle(app, "full", given, spark)) == len(joined) + len(alone) + len(unsold), f"seed {seed}"
 
 
-def test_in_live_mode_a_join_of_tables_is_refused(spark: SparkSession, bootstrap: str):
-    with Driver(app, spark=spark, bootstrap=bootstrap, mode=Mode.LIVE) as driver:
-        with pytest.raises(RunError, match="cannot run live") as refused:
-            driver.resume()
-        assert refused.value.code == "HR-308"
+def test_live_a_join_of_tables(spark: SparkSession, bootstrap: str, seed: int):
+    events = history(random.Random(seed), 120)
+    with Driver(app, spark=spark, bootstrap=bootstrap, mode=Mode.LIVE, live_batch="20 seconds") as driver:
+        for part in range(3):
+            for name, event in events[part * 40 : part * 40 + 40]:
+                driver.push(name, [event])
+            driver.advance()
+        given = {name: of(name, events) for name in ("orders", "products")}
+        for name in NAMES:
+            wanted = folded(oracle(app, name, given, spark))
+            assert folded(driver.read(name)) == wanted, f"seed {seed}, {name}"
 
 
 def test_a_view_can_be_read(spark: SparkSession, bootstrap: str):

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 Clock = Any  # the kernel's object
 PLUGIN = "headrace.kernel.MeterPlugin"
+SHUFFLE = "headrace.kernel.PartitionShuffle"
 TRANSACTIONAL_SINK = "headrace.kernel.TransactionalSink"
 IN_FLIGHT = "headrace.kernel.InFlight"
 PACKED = "__hr_row"
@@ -76,6 +77,7 @@ class Gauge:
 
 _BUILD: ContextVar[Build | None] = ContextVar("headrace_build", default=None)
 _NO_TIME = -(2**63)
+_CHECKS = "spark.sql.streaming.unsupportedOperationCheck"
 
 
 @contextmanager
@@ -224,6 +226,20 @@ def sharded(rows: DataFrame, spec: Mapping[str, Any]) -> DataFrame:
         late,
     )
     return DataFrame(frame, spark)
+
+
+@contextmanager
+def joining(rows: DataFrame) -> Iterator[None]:
+    """Inside, Spark lets a query of these rows start live though there are operators before a union (the kernel's
+    `SHUFFLE` can read them). Everything else that Spark asks of a plan is asked here."""
+    spark = rows.sparkSession
+    _kernel(spark).PartitionShuffle.check(rows._jdf)
+    before = spark.conf.get(_CHECKS)
+    spark.conf.set(_CHECKS, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(_CHECKS, before)
 
 
 def gauges(spark: SparkSession) -> list[Gauge]:
