@@ -77,6 +77,8 @@ class Gauge:
 
 _BUILD: ContextVar[Build | None] = ContextVar("headrace_build", default=None)
 _NO_TIME = -(2**63)
+_LAYOUT = ("size_ms", "every_ms", "offset_ms", "gap_ms", "within_ms", "timezone", "n", "score", "lower_ms", "upper_ms",
+           "slice_ms", "sides", "whole")  # fmt: skip
 _CHECKS = "spark.sql.streaming.unsupportedOperationCheck"
 
 
@@ -205,11 +207,7 @@ def sharded(rows: DataFrame, spec: Mapping[str, Any]) -> DataFrame:
     shards = spark.conf.get("spark.sql.shuffle.partitions")
     keys = ", ".join(f"{name} {rows.schema[name].dataType.simpleString()}" for name in spec["by"])
     aggregates = ", ".join(f"{one['name']} {one['kind']} {one['type']}" for one in spec["aggregates"])
-    layout = {
-        name: spec[name]
-        for name in ("size_ms", "every_ms", "offset_ms", "gap_ms", "within_ms", "timezone", "n", "score")
-        if spec.get(name)
-    }
+    layout = {name: spec[name] for name in _LAYOUT if spec.get(name)}
     late = _late_rows(spark, spec["operator"], f"{spec['kind']} {layout} by {keys} of {aggregates} in {shards} shards")
     time = rows.schema[spec["time"]].metadata if spec["time"] else {}
     frame = _kernel(spark).Operator.rows(
@@ -234,7 +232,7 @@ def joining(rows: DataFrame) -> Iterator[None]:
     `SHUFFLE` can read them). Everything else that Spark asks of a plan is asked here."""
     spark = rows.sparkSession
     _kernel(spark).PartitionShuffle.check(rows._jdf)
-    before = spark.conf.get(_CHECKS)
+    before = spark.conf.get(_CHECKS) or "true"
     spark.conf.set(_CHECKS, "false")
     try:
         yield
