@@ -49,16 +49,6 @@ final class TableJoin extends ShardProcessor<TableJoin.Sides> {
   }
 
   @Override
-  boolean timeless() {
-    return true;
-  }
-
-  @Override
-  long[] ownMarks() {
-    return new long[0];
-  }
-
-  @Override
   ShardStore.Codec<Sides> codec() {
     return new ShardStore.Codec<>() {
       @Override
@@ -129,12 +119,4 @@ final class TableJoin extends ShardProcessor<TableJoin.Sides> {
 
   @Override
   void settle() {}
-
-  @Override
-  void pass() {}
-
-  @Override
-  long due() {
-    return Long.MAX_VALUE;
-  }
 }
