@@ -27,11 +27,15 @@ from headrace.operators.aggregate import (
     min_by,
     sum,  # noqa: A004
 )
+from headrace.operators.aggregation import aggregate
 from headrace.operators.dedupe import dedupe
+from headrace.operators.distinct import distinct
 from headrace.operators.event_time import event_time
+from headrace.operators.history import history
 from headrace.operators.join import join
 from headrace.operators.sliding import sliding
 from headrace.operators.top import top
+from headrace.operators.union import union
 from headrace.operators.window import global_, hopping, session, tumbling, window
 
 __all__ = [
@@ -41,6 +45,7 @@ __all__ = [
     "Producer",
     "Queue",
     "adaptive",
+    "aggregate",
     "approx_distinct",
     "approx_quantile",
     "approx_top_k",
@@ -52,9 +57,11 @@ __all__ = [
     "count_min",
     "debezium",
     "dedupe",
+    "distinct",
     "event_time",
     "first",
     "global_",
+    "history",
     "hopping",
     "join",
     "last",
@@ -70,6 +77,7 @@ __all__ = [
     "sum",
     "top",
     "tumbling",
+    "union",
     "webhook",
     "window",
 ]

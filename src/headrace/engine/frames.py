@@ -25,6 +25,7 @@ from headrace.kernel import bridge
 from headrace.log.connection import Connection
 from headrace.operators import table
 from headrace.operators.event_time import EventTime, mark, marked
+from headrace.operators.upserts import to_upserts
 
 NO_BOUND = -1
 MOST_RECORDS_A_BATCH = 1_000_000
@@ -50,7 +51,8 @@ class Frames:
     def result(self, query: Query) -> tuple[DataFrame, bridge.Build]:
         """The rows of a query, and the operators that it has."""
         late_topic = names.late_topic(query.node.topic)
-        build = bridge.Build(query.name, late_topic, self.connection.spark(), live=self.mode is Mode.LIVE)
+        live, view = self.mode is Mode.LIVE, query.node.kind == "view"
+        build = bridge.Build(query.name, late_topic, self.connection.spark(), live=live, view=view)
         if self.mode is Mode.EXACT:
             build.sink, build.run = names.sink(self.graph.app, query.name), self.run
         with bridge.building(build):
@@ -61,7 +63,9 @@ class Frames:
     def records(self, query: Query) -> tuple[DataFrame, bridge.Build]:
         """The rows of a query as records for its topic, and the operators that it has."""
         rows, build = self.result(query)
-        if query.node.kind == "view":
+        if build.view:
+            with bridge.building(build):
+                rows = to_upserts(rows, query.node.key)
             return bridge.encode_view(rows, query.node.key, views.columns(rows.schema).names, build), build
         return bridge.encode(rows, query.node.key, query.node.partitions, build), build
 
@@ -155,20 +159,24 @@ class Frames:
 
     def _table(self, query: Query, node: Node, ddl: str) -> DataFrame:
         """The changes of a table, captured or not, or of a view."""
-        records = bridge.changes(
-            self._records(node.topic),
-            query=query.name,
-            topic=node.topic,
-            dead_topic=names.dead_topic(node.topic),
-            ddl=ddl,
-            key=node.key,
-            envelope=isinstance(node, Source) and node.connector is not None,
-            epoch_us=node.epoch_us if isinstance(node, Source) else 0,
-            sign=table.SIGN,
-            offset=table.OFFSET,
-            kafka=self.connection.spark(),
-        )
-        return table.normalize(records, node.key)
+
+        def records(time: str | None) -> DataFrame:
+            return bridge.changes(
+                self._records(node.topic),
+                query=query.name,
+                topic=node.topic,
+                dead_topic=names.dead_topic(node.topic),
+                ddl=ddl,
+                key=node.key,
+                envelope=isinstance(node, Source) and node.connector is not None,
+                epoch_us=node.epoch_us if isinstance(node, Source) else 0,
+                sign=table.SIGN,
+                offset=table.OFFSET,
+                kafka=self.connection.spark(),
+                time=time,
+            )
+
+        return table.of_records(records, node.key)
 
     def _read(self, query: Query, node: Node, ddl: str, time: EventTime | None) -> DataFrame:
         batch = self.mode is Mode.BATCH

@@ -25,7 +25,8 @@ class Progress:
     """One query at one moment. Times are ISO-8601 in UTC; `lag` is in records, by `topic[partition]`.
 
     `state_rows` and `state_bytes` are what Spark's stores hold; `operators` says of each operator that counts them how
-    many keys it remembers (a key once for each pane or slice of time) and in how many bytes. Of a captured table, `wal`
+    many keys it remembers (a key once for each pane or slice of time) and in how many bytes; `hot` names of an operator
+    the key, as JSON, that a large `share` of the rows has, by a sample. Of a captured table, `wal`
     says how many bytes of its log the database keeps (`held`), and how far capture is `behind` in bytes and in
     `seconds`; `skipped` counts changes of a table that is paused.
     `phases` are the milliseconds of the last batch by Spark's names for its phases; `trace` is what Spark said of a
@@ -52,6 +53,7 @@ class Progress:
     state_rows: int | None = None
     state_bytes: int | None = None
     operators: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    hot: Mapping[str, Mapping[str, str | float]] = field(default_factory=dict)
     skipped: int = 0
     wal: Mapping[str, float] = field(default_factory=dict)
     phases: Mapping[str, int] = field(default_factory=dict)

@@ -51,6 +51,8 @@ from headrace.settings import Settings
 Report = Callable[[str], None]
 WATCH_S = 0.5
 PROGRESS_S = 1.0
+HOT_SHARE = 0.2
+HOT_SAMPLE = 200
 
 
 class Run:
@@ -356,6 +358,7 @@ class Run:
             state_rows=sum(o.numRowsTotal for o in state_operators) if state_operators else None,
             state_bytes=sum(o.memoryUsedBytes for o in state_operators) if state_operators else None,
             operators=_operators(gauges) or (before.operators if before else {}),
+            hot=_hot(gauges) if gauges else before.hot if before else {},
             phases={name: int(ms) for name, ms in (last.durationMs or {}).items()} if last else {},
             error=error,
             trace=running.trace,
@@ -384,6 +387,24 @@ def _operators(gauges: Sequence[bridge.Gauge]) -> dict[str, dict[str, int]]:
             of = found.setdefault(gauge.of, {"keys": 0, "bytes": 0})
             of["keys"] += gauge.state_keys
             of["bytes"] += gauge.state_bytes
+    return found
+
+
+def _hot(gauges: Sequence[bridge.Gauge]) -> dict[str, dict[str, str | float]]:
+    """Of each operator the key that a large share of its rows has, if there is one."""
+    noted: dict[str, dict[str, int]] = {}
+    rows: dict[str, int] = {}
+    for gauge in gauges:
+        if gauge.hot is not None:
+            keys = noted.setdefault(gauge.of, {})
+            keys[gauge.hot.key] = keys.get(gauge.hot.key, 0) + gauge.hot.noted
+            rows[gauge.of] = rows.get(gauge.of, 0) + gauge.hot.of
+    found: dict[str, dict[str, str | float]] = {}
+    for operator, keys in noted.items():
+        key = max(keys, key=lambda one: keys[one])
+        share = keys[key] / rows[operator]
+        if rows[operator] >= HOT_SAMPLE and share >= HOT_SHARE:
+            found[operator] = {"key": key, "share": round(share, 3)}
     return found
 
 

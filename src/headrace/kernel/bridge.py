@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,13 +30,14 @@ class Build:
 
     `operators` describes each stateful operator by what its state depends on, in the order of the plan, and `named`
     has their names. `sink` names the transactions of what the query writes, and `run` this start of it; without a
-    `sink` side outputs are written as they come.
+    `sink` side outputs are written as they come. `view` says that rows are put and deleted by key.
     """
 
     query: str
     late_topic: str
     kafka: Mapping[str, str]
     live: bool = False
+    view: bool = False
     sink: str | None = None
     run: str = ""
     operators: list[str] = field(default_factory=list)
@@ -52,9 +53,19 @@ class Build:
 
 
 @dataclass(frozen=True)
+class HotKey:
+    """A key as JSON, how often it was noted, and how often any key was, in a sample."""
+
+    key: str
+    noted: int
+    of: int
+
+
+@dataclass(frozen=True)
 class Gauge:
     """The counts of one source partition or operator partition in this run; -1 or None where it has none.
 
+    `hot` is the most frequent key of what the task of this number sends to an operator.
     In live mode: the rows of either wave (engine/wave.py) that were `sent` to an operator and `taken` by it, and the
     time of the oldest record that the log has not acknowledged.
     """
@@ -73,13 +84,15 @@ class Gauge:
     sent: tuple[int, int] = (0, 0)
     taken: tuple[int, int] = (0, 0)
     unwritten_ms: int | None = None
+    hot: HotKey | None = None
 
 
 _BUILD: ContextVar[Build | None] = ContextVar("headrace_build", default=None)
 _NO_TIME = -(2**63)
 _LAYOUT = ("size_ms", "every_ms", "offset_ms", "gap_ms", "within_ms", "timezone", "n", "score", "lower_ms", "upper_ms",
-           "slice_ms", "sides", "whole")  # fmt: skip
+           "slice_ms", "sides", "whole", "taken_back")  # fmt: skip
 _CHECKS = "spark.sql.streaming.unsupportedOperationCheck"
+_HOT_KEY = 3
 
 
 @contextmanager
@@ -134,15 +147,17 @@ def changes(
     sign: str,
     offset: str,
     kafka: Mapping[str, str] | None,
+    time: str | None = None,
 ) -> DataFrame:
-    """What the records of a table's topic put and delete: rows of its schema, with the columns `sign` and `offset`.
+    """What the records of a table's topic put and delete: rows of its schema, with the columns `sign` and `offset`, and
+    the `time` of the change where a column for it is named.
 
     With `envelope` they are Debezium's.
     """
     spark = records.sparkSession
     side = _side_output(spark, kafka, _BUILD.get()) if kafka is not None else None
     rows = _kernel(spark).RecordDecoder.changes(
-        records._jdf, query, topic, dead_topic, ddl, _strings(spark, key), envelope, epoch_us, sign, offset, side
+        records._jdf, query, topic, dead_topic, ddl, _strings(spark, key), envelope, epoch_us, sign, offset, time, side
     )
     return DataFrame(rows, spark)
 
@@ -212,7 +227,7 @@ def sharded(rows: DataFrame, spec: Mapping[str, Any]) -> DataFrame:
     time = rows.schema[spec["time"]].metadata if spec["time"] else {}
     frame = _kernel(spark).Operator.rows(
         rows._jdf,
-        json.dumps(spec),
+        json.dumps({**spec, "view": build is not None and build.view}),
         build.query if build else "unnamed",
         build is not None and build.live,
         _kernel(spark).Delay(
@@ -240,17 +255,34 @@ def joining(rows: DataFrame) -> Iterator[None]:
         spark.conf.set(_CHECKS, before)
 
 
+def unique(rows: DataFrame, key: Sequence[str]) -> bool:
+    """Whether the key tells the rows of an operator's result apart, and all changes of a row come from one task."""
+    spark = rows.sparkSession
+    return bool(_kernel(spark).Uniqueness.holds(rows._jdf, _strings(spark, key)))
+
+
 def gauges(spark: SparkSession) -> list[Gauge]:
     """What the kernel has counted on all executors, a fraction of a second ago."""
     found: list[Gauge] = []
-    for line in _kernel(spark).Meter.snapshot().splitlines():
-        query, of, partition, *values = line.split("\t")
+    hot: dict[tuple[str, str, int], HotKey] = {}
+    for line in _kernel(spark).Meter.snapshot().split("\n"):
+        query, of, partition, *values = line.split("\t") if line else ("", "", "")
+        if len(values) == _HOT_KEY:
+            hot[query, of, int(partition)] = HotKey(values[0], int(values[1]), int(values[2]))
+        if len(values) <= _HOT_KEY:
+            continue
         rows, dead, late, repeats, s0, s1, t0, t1, next_offset, event_time, keys, size, unwritten = map(int, values)
         time = None if event_time == _NO_TIME else event_time
         counts = (rows, dead, late, repeats, next_offset, time, keys, size)
         waiting = None if unwritten == _NO_TIME else -unwritten
         found.append(Gauge(query, of, int(partition), *counts, (s0, s1), (t0, t1), waiting))
-    return found
+    known = [replace(gauge, hot=hot.pop((gauge.query, gauge.of, gauge.partition), None)) for gauge in found]
+    return known + [_sender(*place, key) for place, key in hot.items()]
+
+
+def _sender(query: str, of: str, partition: int, hot: HotKey) -> Gauge:
+    """The gauge of a task that has only sent to an operator so far."""
+    return Gauge(query, of, partition, 0, 0, 0, 0, -1, None, hot=hot)
 
 
 def forget(spark: SparkSession, query: str) -> None:

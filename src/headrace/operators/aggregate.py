@@ -292,7 +292,11 @@ def bind(
     rows: DataFrame, aggregates: Mapping[str, Any], operator: str, taken: Sequence[str]
 ) -> tuple[list[Bound], DataFrame]:
     """The aggregates with their types, and the rows with their input columns; the names `taken` cannot be used."""
-    declared = _checked(aggregates, operator, taken)
+    return bound_to(rows, _checked(aggregates, operator, taken), operator)
+
+
+def bound_to(rows: DataFrame, declared: Mapping[str, Aggregate], operator: str) -> tuple[list[Bound], DataFrame]:
+    """The same of aggregates under any names."""
     texts = [
         (name, option, text)
         for name, one in declared.items()

@@ -60,6 +60,12 @@ def mark(rows: DataFrame, time: EventTime) -> DataFrame:
     return rows.withMetadata(time.column, values)
 
 
+def unmarked(rows: DataFrame) -> DataFrame:
+    """The rows without the mark; the watermark stays as it is."""
+    found = marked(rows.schema)
+    return rows if found is None else rows.withMetadata(found.column, {})
+
+
 def marked(schema: Any) -> EventTime | None:
     """The event time of a schema, if a column is marked."""
     for field in schema.fields:

@@ -30,7 +30,7 @@ from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.operators import table
 from headrace.operators.interval_join import Within, interval_join
-from headrace.operators.lookup_join import lookup_join
+from headrace.operators.lookup_join import lookup_join, versions
 from headrace.operators.sides import On, Sides
 from headrace.operators.window import CHANGE, check_word, length
 
@@ -61,6 +61,8 @@ def join(
     timed = {"within": within is not None, "lateness": lateness != _LATENESS, "late": late != "keep"}
     looked_up = {"as_of": as_of is not None, "retention": retention != _RETENTION, "correct": correct}
     looked_up["wait"] = wait is not None
+    if as_of is not None:
+        right = versions(right)
     sides = Sides(left, right, on)
     kinds = table.is_table(left), table.is_table(right)
     if kinds == (True, True):

@@ -1,14 +1,15 @@
 """`join` of a stream with a table: each row of the stream with the table's rows that are equal in some columns.
 
     hr.join(payments, cards, on="card", how="left")
-    hr.join(sales, hr.history(rates), on="country", as_of="at")
+    hr.join(sales, rates, on="country", as_of="at")
 
 **Meaning.** Each row of the stream comes out once, with what the table holds when it comes: once for every row of the
 table that is equal in `on`. With `how="left"` a row without a partner comes out with nulls, with `inner` it does not.
 What the table becomes later changes nothing. In exact mode the table's changes of a batch come before its rows.
 
-**As of.** With `as_of`, a timestamp of the stream, the table's rows are versions with `valid_from` and `valid_to`, as
-`hr.history` gives them, and a row meets those that were valid at that time: the tax rate at the time of the sale.
+**As of.** With `as_of`, a timestamp of the stream, a row meets what was valid at that time: the tax rate at the time of
+the sale. The table is one as the function was given it, whose `hr.history` is taken, or has a `valid_from` and a `valid_to`
+of its own.
 Versions are kept for `retention` after their end. A change of the table that comes after the row it is about is not
 seen by it, unless the rows are corrected: with `correct=True` the result is a table of changes, and for `retention`
 after the time of a row its answer is taken back (`-`) and put there anew (`+`) when a version that was valid then
@@ -37,10 +38,9 @@ from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.operators import table
 from headrace.operators.event_time import mark, marked, require, time_column
+from headrace.operators.history import FROM, TO, history
 from headrace.operators.sides import Sides
 from headrace.operators.window import CHANGE, check_word, length, quoted
-
-VALID_FROM, VALID_TO = "valid_from", "valid_to"
 
 
 def lookup_join(
@@ -71,9 +71,16 @@ def lookup_join(
         return answer.withColumn(CHANGE, F.lit("+")) if correct else answer
     slice_ms = sides.slice_ms(retention_ms if correct else wait_ms)
     options: dict[str, Any] = {"wait_ms": wait_ms, "retention_ms": retention_ms, "slice_ms": slice_ms, "valid": valid}
+    options["timeless"] = True  # rows of the table have no time
     result = sides.run("lookup_join", whole=(how == "left", False), changes=correct, **options)
     found = marked(stream.schema)
     return result if found is None or correct else mark(result, found)
+
+
+def versions(rows: DataFrame) -> DataFrame:
+    """The rows of a table with the times in which they were valid; as they are when they have those, or no history."""
+    has_times = {FROM, TO} <= set(rows.columns) or table.timed_records(rows) is None
+    return rows if has_times else history(rows)
 
 
 def _batch(sides: Sides, how: str, as_of: str | None) -> DataFrame:
@@ -81,7 +88,7 @@ def _batch(sides: Sides, how: str, as_of: str | None) -> DataFrame:
     stream, rows = sides.frames
     conditions = []
     if as_of is not None:
-        start, end, at = F.col(f"r.{VALID_FROM}"), F.col(f"r.{VALID_TO}"), F.col(f"l.{quoted(as_of)}")
+        start, end, at = F.col(f"r.{FROM}"), F.col(f"r.{TO}"), F.col(f"l.{quoted(as_of)}")
         conditions = [at.isNotNull() & (start.isNull() | (start <= at)) & (end.isNull() | (at < end))]
     return sides.joined(stream, table.held(rows), how, *conditions)
 
@@ -92,12 +99,13 @@ def _valid(sides: Sides, as_of: str | None) -> list[int]:
         return [-1, -1]
     stream, rows = sides.frames
     require(stream, as_of, "join")
-    if not {VALID_FROM, VALID_TO} <= set(sides.own[1]):
+    if not {FROM, TO} <= set(sides.own[1]):
         raise DeclarationError(
             "HR-050", "`join` needs versions to answer `as_of` a time, and its right side has none.",
             where=calling().at("as_of"), found=", ".join(sides.own[1]),
-            fix=f"join with `hr.history(table)`, or with a table that has `{VALID_FROM}` and `{VALID_TO}`",
+            fix=f"join with a table as the function was given it, with `hr.history(table)`, or with one that has"
+            f" `{FROM}` and `{TO}`",
         )  # fmt: skip
-    for name in (VALID_FROM, VALID_TO):
+    for name in (FROM, TO):
         require(rows, name, "join")
-    return [sides.own[1].index(VALID_FROM), sides.own[1].index(VALID_TO)]
+    return [sides.own[1].index(FROM), sides.own[1].index(TO)]

@@ -10,7 +10,8 @@ taken back before what comes. State: the rows of the table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -23,7 +24,9 @@ from headrace.operators.window import CHANGE, ddl, quoted
 
 SIGN = f"{COLUMN_PREFIX}in_0"
 OFFSET = f"{COLUMN_PREFIX}in_1"
+TIME = f"{COLUMN_PREFIX}in_2"
 _COUNT = f"{COLUMN_PREFIX}count"
+_RECORDS: WeakKeyDictionary[DataFrame, tuple[Callable[[str | None], DataFrame], tuple[str, ...]]] = WeakKeyDictionary()
 
 
 def is_table(rows: DataFrame) -> bool:
@@ -49,6 +52,20 @@ def held(rows: DataFrame) -> DataFrame:
     return counted.select(*own, F.explode(F.sequence(F.lit(1), F.col(_COUNT))).alias(_COUNT)).drop(_COUNT)
 
 
+def of_records(records: Callable[[str | None], DataFrame], key: Sequence[str]) -> DataFrame:
+    """The table that records with the columns of `normalize` make; with the name of a column they have the time of the
+    change there, too, and can be had again."""
+    rows = normalize(records(None), key)
+    _RECORDS[rows] = (records, tuple(key))
+    return rows
+
+
+def timed_records(rows: DataFrame) -> tuple[DataFrame, tuple[str, ...]] | None:
+    """The records of a table with the time of each, and its key; None when the rows are not a table as it was given."""
+    known = _RECORDS.get(rows)
+    return None if known is None else (known[0](TIME), known[1])
+
+
 def normalize(records: DataFrame, key: Sequence[str]) -> DataFrame:
     """The changes of a table from decoded records: its columns, `SIGN` (`-` deletes the key's row) and `OFFSET`."""
     own = [name for name in records.columns if name not in (SIGN, OFFSET)]
@@ -60,6 +77,7 @@ def normalize(records: DataFrame, key: Sequence[str]) -> DataFrame:
         "operator": "table",
         "kind": "normalize",
         "by": list(key),
+        "unique": list(key),
         "time": None,
         "columns": own,
         "changes": True,

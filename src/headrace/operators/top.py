@@ -12,17 +12,20 @@ When the input is one too (it has a column `change`), rows that it takes back le
 
 **Convergence.** The rows put there and not taken back are the batch answer, whatever the order of the input.
 
-**Work.** Rows are ranked in as many parts as there are tasks first, and only the first n of each part meet in the one
-task of their group; so a ranking of everything does not bring all rows to one place.
+**Work.** Of a stream in exact mode only the rows of a batch that may be among the first of their group leave the task
+that reads them. With `skew="split"`, and without columns in `within`, rows are ranked in as many parts as there are
+tasks first, and only the first n of each part meet in the one task of their group; so one large group does not bring
+all its rows to one place. The answer is the same.
 
-**State.** For ever: of an input without changes the first n rows of a group and part, of one with changes all its rows.
+**State.** For ever: of an input without changes the first n rows of a group and part, of one with changes all its rows,
+in pages, so that a change costs one page however large the group is.
 Rank within windows, and over keys that come to an end, or restart with another name when the state has grown too large.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -34,7 +37,7 @@ from headrace.errors import DeclarationError
 from headrace.kernel import bridge
 from headrace.names import COLUMN_PREFIX
 from headrace.operators import aggregate
-from headrace.operators.window import CHANGE, ddl, quoted
+from headrace.operators.window import CHANGE, check_word, ddl, quoted
 
 PLACE = "place"
 _PART = f"{COLUMN_PREFIX}part"
@@ -43,13 +46,22 @@ _SIGN = f"{aggregate.INPUT_PREFIX}1"
 _MOST = 10_000
 
 
-def top(rows: DataFrame, n: int, /, *, by: str, within: str | Sequence[str] = ()) -> DataFrame:
+def top(
+    rows: DataFrame,
+    n: int,
+    /,
+    *,
+    by: str,
+    within: str | Sequence[str] = (),
+    skew: Literal["split"] | None = None,
+) -> DataFrame:
     """The `n` rows of each group of `within` with the greatest `by`, with their `place`."""
     if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= _MOST:
         raise DeclarationError(
             "HR-042", "`top` cannot rank this many rows.", where=calling().where, found=n,
             fix=f"give it a number from 1 to {_MOST:,}",
         )  # fmt: skip
+    check_word("top", "skew", skew, (None, "split"))
     keys = aggregate.keys(rows, within, "top", option="within")
     columns = [name for name in rows.columns if name != CHANGE]
     _check_columns(rows, columns)
@@ -58,6 +70,8 @@ def top(rows: DataFrame, n: int, /, *, by: str, within: str | Sequence[str] = ()
     if not rows.isStreaming:
         return _batch(rows, n, score, keys, columns, signs=signs)
     plain = rows.select(*(F.col(quoted(name)) for name in columns), *_inputs(score, signs=signs))
+    if keys and skew is None:
+        return bridge.sharded(plain, _spec(plain, n, keys, columns, by, signs=signs, places=True))
     shards = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     part = F.pmod(F.xxhash64(*(F.col(quoted(name)) for name in columns)), F.lit(shards)).alias(_PART)
     parted = plain.select(part, *plain.columns)
@@ -78,6 +92,7 @@ def _spec(
     if places:
         output.append((PLACE, LongType()))
     return {
+        **({"unique": [*keys, PLACE]} if places else {}),
         "operator": "top",
         "kind": "top",
         "n": n,

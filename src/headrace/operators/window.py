@@ -214,6 +214,7 @@ def window_spec(
         "within_ms": 0,
         "by": list(keys),
         "time": time,
+        "unique": [*keys, *(() if windows.kind == "global" else (START,))],
         "columns": rows.columns,
         "emit": emit,
         "lateness_ms": lateness_ms,
@@ -299,12 +300,12 @@ def length(value: str | timedelta, operator: str, option: str, *, least: int = 1
     return milliseconds
 
 
-def check_word(operator: str, option: str, word: object, words: tuple[str, ...]) -> None:
-    """The option must be one of the words."""
+def check_word(operator: str, option: str, word: object, words: tuple[str | None, ...]) -> None:
+    """The option must be one of the words; None among them leaves it out."""
     if word not in words:
         raise DeclarationError(
             "HR-040", f"`{operator}` does not know this `{option}`.", where=calling().at(option), found=word,
-            fix="use " + " or ".join(f"`{known}`" for known in words),
+            fix="use " + " or ".join("nothing" if known is None else f"`{known}`" for known in words),
         )  # fmt: skip
 
 

@@ -3,13 +3,14 @@
     driver.push("cards", [{"card": "c1", "owner": "ann"}, Delete({"card": "c1"})])
 
 A row is put under its key, `Delete` takes the row of a key away; in the form of the table's topic: plain, or Debezium's
-envelope where the table is captured.
-"""
+envelope where the table is captured. `Put`, and `Delete` with `at`, say when the database committed the change, which
+an envelope carries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from headrace.graph.node import Source
@@ -21,9 +22,18 @@ class Delete:
     """The row of this key is deleted."""
 
     key: Mapping[str, Any]
+    at: datetime | None = None
 
 
-Event = Mapping[str, Any] | bytes | Delete
+@dataclass(frozen=True)
+class Put:
+    """This row is put under its key."""
+
+    row: Mapping[str, Any]
+    at: datetime | None = None
+
+
+Event = Mapping[str, Any] | bytes | Delete | Put
 
 
 def record(table: Source, event: Event) -> tuple[bytes, bytes | None]:
@@ -31,11 +41,18 @@ def record(table: Source, event: Event) -> tuple[bytes, bytes | None]:
     if isinstance(event, bytes):
         return b"bytes", event
     captured = table.connector is not None
+    at = event.at if isinstance(event, Delete | Put) else None
+    if at is not None and not captured:
+        raise ValueError(f"`{table.name}` is not captured, so its records do not say when a row changed")
+    if isinstance(event, Put):
+        event = event.row
     given = event.key if isinstance(event, Delete) else event
+    source = {} if at is None else {"source": {"ts_ms": round(at.timestamp() * 1000)}}
     key = {name: given[name] for name in table.key}
     (only, *more) = key.values()
     plain = isinstance(only, str) and not more and not captured
     name = only.encode() if plain else codec.encode(key)
     if isinstance(event, Delete):
-        return name, codec.encode({"op": "d", "before": key, "after": None}) if captured else None
-    return name, codec.encode({"op": "u", "before": None, "after": event}) if captured else codec.encode(event)
+        return name, codec.encode({"op": "d", "before": key, "after": None, **source}) if captured else None
+    envelope = {"op": "u", "before": None, "after": event, **source}
+    return name, codec.encode(envelope if captured else event)

@@ -48,7 +48,7 @@ from headrace.log.dead import DeadLetter, dead_letters
 from headrace.log.producer import Producer
 from headrace.settings import Settings
 from headrace.testing import change
-from headrace.testing.change import Delete, Event
+from headrace.testing.change import Delete, Event, Put
 
 REST_S = 0.5
 _NEVER_MS = 10 * 365 * 86_400_000
@@ -85,7 +85,7 @@ class Driver:
             if isinstance(node, Source) and node.kind == "table":
                 key, value = change.record(node, event)
                 self._producer.send(node.topic, value, key=key, partition=partition)
-            elif not isinstance(event, Delete):
+            elif not isinstance(event, Delete | Put):
                 identity = node.id if isinstance(node, Source) else None
                 name = str(event.get(identity)) if identity and isinstance(event, Mapping) else None
                 self._producer.send(node.topic, event, key=name, partition=partition)

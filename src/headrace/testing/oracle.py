@@ -21,7 +21,7 @@ from headrace.kernel import bridge
 from headrace.log import codec
 from headrace.operators import table
 from headrace.operators.event_time import EventTime, mark
-from headrace.testing.change import Delete, Event, record
+from headrace.testing.change import Delete, Event, Put, record
 
 _RECORDS = (
     "value binary, key binary, partition int, offset bigint, timestamp timestamp,"
@@ -51,7 +51,7 @@ def _static(source: Source, events: Sequence[Event], spark: SparkSession) -> Dat
     now = datetime.now(UTC)
     if source.kind == "table":
         return _table(source, source.schema.ddl, events, spark)
-    given = (event for event in events if not isinstance(event, Delete))
+    given = (event for event in events if not isinstance(event, Delete | Put))
     values = (event if isinstance(event, bytes) else codec.encode(event) for event in given)
     records = [(bytearray(value), None, 0, offset, now, None) for offset, value in enumerate(values)]
     rows = bridge.decode(
@@ -77,17 +77,21 @@ def _table(source: Source, ddl: str, events: Sequence[Event], spark: SparkSessio
         (None if value is None else bytearray(value), bytearray(key), 0, offset, now, None)
         for offset, (key, value) in enumerate(record(source, event) for event in events)
     ]
-    changes = bridge.changes(
-        spark.createDataFrame(records, _RECORDS),
-        query="oracle",
-        topic=source.topic,
-        dead_topic="",
-        ddl=ddl,
-        key=source.key,
-        envelope=source.connector is not None,
-        epoch_us=source.epoch_us,
-        sign=table.SIGN,
-        offset=table.OFFSET,
-        kafka=None,
-    )
-    return table.normalize(changes, source.key)
+
+    def changes(time: str | None) -> DataFrame:
+        return bridge.changes(
+            spark.createDataFrame(records, _RECORDS),
+            query="oracle",
+            topic=source.topic,
+            dead_topic="",
+            ddl=ddl,
+            key=source.key,
+            envelope=source.connector is not None,
+            epoch_us=source.epoch_us,
+            sign=table.SIGN,
+            offset=table.OFFSET,
+            kafka=None,
+            time=time,
+        )
+
+    return table.of_records(changes, source.key)

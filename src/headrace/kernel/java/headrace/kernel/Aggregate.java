@@ -44,6 +44,22 @@ abstract class Aggregate implements Serializable {
   /** The value so far, in Spark's internal form. */
   abstract Object result(Accumulator of);
 
+  /** Whether its cells hold nothing; only of one that takes rows out. */
+  boolean isClear(Accumulator of) {
+    return true;
+  }
+
+  /** Says where the pages of its cells are, if they have some. */
+  void attach(Accumulator of, SortedBag.Pages pages) {}
+
+  /** Puts those that have changed there. */
+  void save(Accumulator of, SortedBag.Pages pages) {}
+
+  /** What lies in the pages. */
+  SortedBag.Items<?> items() {
+    throw new UnsupportedOperationException();
+  }
+
   /** Writes its cells. */
   void write(Accumulator from, ByteSink out) {}
 

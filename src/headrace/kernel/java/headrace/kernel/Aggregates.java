@@ -19,7 +19,7 @@ final class Aggregates implements Serializable {
     ArrayList<Aggregate> made = new ArrayList<>();
     int lane = 0, cell = 0;
     for (JsonNode one : declared) {
-      Aggregate aggregate = Functions.of(one, firstInput);
+      Aggregate aggregate = Functions.of(one, made.size(), firstInput);
       aggregate.lane = lane;
       aggregate.cell = cell;
       lane += aggregate.lanes();
@@ -55,6 +55,28 @@ final class Aggregates implements Serializable {
 
   void merge(Accumulator to, Accumulator from) {
     for (Aggregate one : all) one.merge(to, from);
+  }
+
+  /** Whether nothing is left of what was gathered. */
+  boolean isClear(Accumulator of) {
+    for (long value : of.lanes) if (value != 0) return false;
+    for (Aggregate one : all) if (!one.isClear(of)) return false;
+    return true;
+  }
+
+  /** Says where the pages of what was read are. */
+  void attach(Accumulator of, SortedBag.Pages pages) {
+    for (Aggregate one : all) one.attach(of, pages);
+  }
+
+  /** Puts the pages that have changed there; before what was gathered is written. */
+  void save(Accumulator of, SortedBag.Pages pages) {
+    for (Aggregate one : all) one.save(of, pages);
+  }
+
+  /** What lies in the pages of an aggregate. */
+  SortedBag.Items<?> items(int number) {
+    return all[number].items();
   }
 
   /** The results, into `out` from `start` on. */

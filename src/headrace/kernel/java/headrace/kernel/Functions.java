@@ -35,13 +35,17 @@ import scala.math.Ordering;
 final class Functions {
   private Functions() {}
 
-  /** The one that a spec of operators/aggregate.py names. */
-  static Aggregate of(JsonNode spec, int firstInput) {
+  /** The one that a spec of operators/aggregate.py names, the how-maniest of its operator, and where inputs begin. */
+  static Aggregate of(JsonNode spec, int number, int firstInput) {
     int input = spec.get("input").asInt(-1) < 0 ? -1 : firstInput + spec.get("input").asInt();
     int by = spec.path("by").asInt(-1) < 0 ? -1 : firstInput + spec.get("by").asInt();
     DataType type = DataType.fromDDL(spec.get("type").asText());
     DataType in = spec.hasNonNull("input_type") ? DataType.fromDDL(spec.get("input_type").asText()) : type;
     String kind = spec.get("kind").asText();
+    if (spec.path("taken_back").asBoolean() && !kind.equals("count")) {
+      DataType byType = spec.hasNonNull("by_type") ? DataType.fromDDL(spec.get("by_type").asText()) : null;
+      return Reversible.of(kind, number, spec.get("name").asText(), input, by, type, in, byType, spec.path("ties"));
+    }
     return switch (kind) {
       case "count" -> new Count(input);
       case "sum" -> type instanceof DoubleType ? new SumDouble(input, false)
@@ -105,7 +109,7 @@ final class Functions {
     }
   }
 
-  private static ArithmeticException overflow(String name, String type) {
+  static ArithmeticException overflow(String name, String type) {
     return new ArithmeticException("the aggregate " + name + " does not fit " + type
         + " any more; sum a wider type, such as cast(… as decimal(38, 0))");
   }

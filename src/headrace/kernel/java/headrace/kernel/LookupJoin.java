@@ -76,11 +76,6 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   }
 
   @Override
-  boolean timeless() {
-    return true;
-  }
-
-  @Override
   long[] ownMarks() {
     return new long[] {Long.MIN_VALUE};
   }

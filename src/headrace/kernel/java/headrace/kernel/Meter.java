@@ -32,6 +32,7 @@ public final class Meter {
   private static final String LOCAL_EXECUTOR = "driver"; // Spark's name for it
 
   private static final ConcurrentHashMap<String, Gauge> GAUGES = new ConcurrentHashMap<>();
+  private static final ConcurrentHashMap<String, HotKeys> KEYS_OF = new ConcurrentHashMap<>();
   private static final ConcurrentHashMap<String, Map<String, long[]>> EXECUTORS = new ConcurrentHashMap<>();
 
   private Meter() {}
@@ -84,10 +85,19 @@ public final class Meter {
     return GAUGES.computeIfAbsent(query + '\t' + of + '\t' + partition, key -> new Gauge());
   }
 
+  /** What is known of the keys that the tasks of this number send to an operator. */
+  static HotKeys keys(Operator operator, int partition) {
+    return KEYS_OF.computeIfAbsent(operator.late.name() + '\t' + partition, name -> new HotKeys(operator.key));
+  }
+
   static HashMap<String, long[]> read() {
     InFlight.tell();
     HashMap<String, long[]> all = new HashMap<>();
     GAUGES.forEach((key, gauge) -> all.put(key, gauge.read()));
+    KEYS_OF.forEach((name, keys) -> {
+      Map.Entry<String, long[]> hottest = keys.hottest();
+      if (hottest != null) all.put(name + '\t' + hottest.getKey(), hottest.getValue());
+    });
     return all;
   }
 
@@ -99,6 +109,7 @@ public final class Meter {
   public static void forget(String query) {
     ShardStore.forget(query);
     GAUGES.keySet().removeIf(key -> key.startsWith(query + '\t'));
+    KEYS_OF.keySet().removeIf(key -> key.startsWith(query + '\t'));
     EXECUTORS.replaceAll((executor, gauges) -> {
       HashMap<String, long[]> kept = new HashMap<>(gauges);
       kept.keySet().removeIf(key -> key.startsWith(query + '\t'));
@@ -106,7 +117,10 @@ public final class Meter {
     });
   }
 
-  /** One line a gauge over all executors: query, source or operator, partition, and the values, separated by tabs. */
+  /**
+   * One line a gauge over all executors: query, source or operator, partition, and the values, separated by tabs. A line with
+   * a text after the partition is of an operator's most frequent key: how often it was noted, and how often any was.
+   */
   public static String snapshot() {
     if (!GAUGES.isEmpty()) receive(LOCAL_EXECUTOR, read()); // a local run's tasks are in this JVM: no need to wait
     TreeMap<String, long[]> total = new TreeMap<>();
@@ -123,8 +137,8 @@ public final class Meter {
   }
 
   private static long[] combine(long[] a, long[] b) {
-    long[] out = Arrays.copyOf(a, SLOTS);
-    for (int i = 0; i < SLOTS; i++) out[i] = i < FIRST_MAXIMUM ? a[i] + b[i] : Math.max(a[i], b[i]);
+    long[] out = a.clone();
+    for (int i = 0; i < a.length; i++) out[i] = i < FIRST_MAXIMUM ? a[i] + b[i] : Math.max(a[i], b[i]);
     return out;
   }
 }

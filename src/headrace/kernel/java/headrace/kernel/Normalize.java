@@ -43,16 +43,6 @@ final class Normalize extends ShardProcessor<Normalize.Version> {
   }
 
   @Override
-  boolean timeless() {
-    return true;
-  }
-
-  @Override
-  long[] ownMarks() {
-    return new long[0];
-  }
-
-  @Override
   ShardStore.Codec<Version> codec() {
     return new ShardStore.Codec<>() {
       @Override
@@ -96,8 +86,7 @@ final class Normalize extends ShardProcessor<Normalize.Version> {
       byte[] before = change.getValue().before;
       Version after = store.get(ALL, change.getKey());
       if (before != null && after != null && Arrays.equals(before, after.row)) continue;
-      if (before != null) emit(ResultRow.minus(values(before)));
-      if (after != null) emit(ResultRow.plus(values(after.row)));
+      replace(before == null ? null : values(before), after == null ? null : ResultRow.plus(values(after.row)));
     }
     touched.clear();
   }
@@ -107,13 +96,5 @@ final class Normalize extends ShardProcessor<Normalize.Version> {
     reading.pointTo(row, row.length);
     for (int i = 0; i < operator.input.size(); i++) values[i] = Value.of(reading, i, operator.input.fields()[i].dataType());
     return values;
-  }
-
-  @Override
-  void pass() {}
-
-  @Override
-  long due() {
-    return Long.MAX_VALUE;
   }
 }

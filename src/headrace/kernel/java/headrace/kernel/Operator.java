@@ -45,6 +45,10 @@ public final class Operator implements Serializable {
   final Aggregates aggregates;
   final boolean early;
   final boolean changes;
+  /** Whether rows have no event time. */
+  final boolean timeless;
+  /** Whether what comes of it is written as a view. */
+  final boolean view;
   final long lateness;
   final int[] shards;
   private final String spec;
@@ -67,7 +71,9 @@ public final class Operator implements Serializable {
       key = key.add(field.name(), field.dataType(), true);
     }
     this.key = key;
-    this.output = StructType.fromDDL(spec.get("output").asText());
+    this.output = Uniqueness.marked(StructType.fromDDL(spec.get("output").asText()), spec.path("unique"));
+    this.timeless = spec.path("timeless").asBoolean(spec.get("time").isNull());
+    this.view = spec.path("view").asBoolean();
     this.aggregates = new Aggregates(spec.get("aggregates"), input.size());
     this.early = spec.path("emit").asText("final").equals("early");
     this.changes = spec.path("changes").asBoolean();

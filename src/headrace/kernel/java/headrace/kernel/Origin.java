@@ -32,6 +32,7 @@ final class Origin {
   private String text;
   private int written;
   private String name;
+  private long pair;
 
   private Origin(long task) {
     this.task = task;
@@ -79,6 +80,14 @@ final class Origin {
     return name;
   }
 
+  /**
+   * The number that the row at hand shares with another, which came right before it and takes its place, or comes right after
+   * it and is replaced; 0 when there is none.
+   */
+  long pair() {
+    return pair;
+  }
+
   /** Rows that come forth one by one, each with its origin said first; at the end, when all were passed on, `done`. */
   static <T> Iterator<T> telling(List<T> rows, List<String> origins, Runnable done) {
     Origin origin = current();
@@ -99,6 +108,24 @@ final class Origin {
       public T next() {
         origin.set(of.next());
         return each.next();
+      }
+    };
+  }
+
+  /** Rows that come forth one by one, each with the number of its {@link #pair} said first. */
+  static <T> Iterator<T> pairing(Iterator<T> rows, List<Long> pairs) {
+    Origin origin = current();
+    Iterator<Long> of = pairs.iterator();
+    return new Iterator<>() {
+      @Override
+      public boolean hasNext() {
+        return rows.hasNext();
+      }
+
+      @Override
+      public T next() {
+        origin.pair = of.next();
+        return rows.next();
       }
     };
   }

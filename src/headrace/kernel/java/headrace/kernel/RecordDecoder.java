@@ -74,14 +74,17 @@ public final class RecordDecoder implements Serializable {
         futureMillis < 0 ? -1 : futureMillis * 1000, side, clock));
   }
 
-  /** The same of a table's topic: its columns, and after them a plus or minus and the record's offset, {@link Changelog}. */
+  /**
+   * The same of a table's topic: its columns, and after them a plus or minus, the record's offset and, unless its name is
+   * null, the time of the change, {@link Changelog}.
+   */
   public static Dataset<Row> changes(Dataset<Row> records, String query, String topic, String deadTopic, String ddl,
-      String[] key, boolean envelope, long epochMicros, String sign, String offset, SideOutput side) {
+      String[] key, boolean envelope, long epochMicros, String sign, String offset, String time, SideOutput side) {
     StructType schema = StructType.fromDDL(ddl);
-    Changelog changelog = new Changelog(schema, key, envelope, epochMicros);
+    Changelog changelog = new Changelog(schema, key, envelope, epochMicros, time != null);
     RecordDecoder decoder = new RecordDecoder(
         query, topic, deadTopic, schema, changelog, epochMicros, new int[] {-1, -1, -1}, -1, side, null);
-    return rows(records, Changelog.changes(schema, sign, offset), decoder);
+    return rows(records, Changelog.changes(schema, sign, offset, time), decoder);
   }
 
   private static Dataset<Row> rows(Dataset<Row> records, StructType schema, RecordDecoder decoder) {
@@ -103,7 +106,7 @@ public final class RecordDecoder implements Serializable {
     gauge.raise(Meter.OFFSET, offset + 1);
     String reason;
     try {
-      InternalRow row = changelog == null ? json.decode(value) : changelog.decode(key, value, offset);
+      InternalRow row = changelog == null ? json.decode(value) : changelog.decode(key, value, offset, timestamp);
       if (eventTime < 0) return row;
       long at = corrected(row, timestamp);
       if (futureMicros < 0 || at - timestamp <= futureMicros) {

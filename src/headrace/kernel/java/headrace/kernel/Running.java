@@ -111,8 +111,7 @@ final class Running extends ShardProcessor<Running.Group> {
   }
 
   private void tell(Key key, Group group) {
-    if (group.told != null) emit(ResultRow.minus(values(key, group.told)));
-    emit(values(key, group.values));
+    replace(group.told == null ? null : values(key, group.told), values(key, group.values));
     group.told = operator.aggregates.empty();
     operator.aggregates.merge(group.told, group.values);
     group.untold %= Math.max(1, everyRows);

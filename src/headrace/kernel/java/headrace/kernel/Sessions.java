@@ -22,6 +22,8 @@ final class Sessions extends ShardProcessor<ArrayList<Session>> {
   private static final long ALL = 0;
 
   private final long gap;
+  /** Where the start of a session is in a result. */
+  private final int start;
   private transient ResultRow result;
   private transient LinkedHashMap<Key, ArrayList<Object[]>> touched;
   private transient PriorityQueue<Alarm> alarms;
@@ -36,6 +38,7 @@ final class Sessions extends ShardProcessor<ArrayList<Session>> {
   Sessions(Operator operator) {
     super(operator);
     this.gap = operator.spec().get("gap_ms").asLong() * 1000;
+    this.start = operator.key.size();
   }
 
   @Override
@@ -146,14 +149,17 @@ final class Sessions extends ShardProcessor<ArrayList<Session>> {
     for (Map.Entry<Key, ArrayList<Object[]>> entry : touched.entrySet()) {
       ArrayList<Object[]> before = entry.getValue(), after = new ArrayList<>();
       for (Session session : store.get(ALL, entry.getKey())) if (given(session)) after.add(values(entry.getKey(), session));
-      for (Object[] old : before) if (!holds(after, old)) emit(ResultRow.minus(old.clone()));
-      for (Object[] one : after) if (!holds(before, one)) emit(one);
+      before.removeIf(old -> after.removeIf(one -> Arrays.deepEquals(one, old)));
+      for (Object[] one : after) replace(withStart(before, one[start]), one);
+      for (Object[] old : before) emit(ResultRow.minus(old));
     }
     touched.clear();
   }
 
-  private static boolean holds(ArrayList<Object[]> results, Object[] one) {
-    return results.stream().anyMatch(other -> Arrays.deepEquals(other, one));
+  /** Takes the result with this start out of the list, if it is there. */
+  private Object[] withStart(ArrayList<Object[]> results, Object wanted) {
+    for (int i = 0; i < results.size(); i++) if (results.get(i)[start].equals(wanted)) return results.remove(i);
+    return null;
   }
 
   /** When to look at the sessions of a key next: one is over, or one can go. */

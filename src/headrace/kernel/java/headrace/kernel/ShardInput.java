@@ -4,8 +4,10 @@ import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.NoSuchElementException;
 import org.apache.spark.TaskContext;
@@ -39,12 +41,18 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     this.watermark = watermark;
     this.gathers = !operator.live && ShardProcessor.gathers(operator);
     this.gap = operator.spec().path("gap_ms").asLong() * 1000;
-    this.windowing = gathers && !isSession() ? Windowing.of(operator.spec()) : null;
+    this.windowing = gathers && !isSession() && !operator.timeless ? Windowing.of(operator.spec()) : null;
   }
 
   @Override
   public Iterator<byte[]> call(Iterator<byte[]> rows) {
-    return !gathers ? new Sent(rows) : isSession() ? new GatheredSessions(rows) : new GatheredPanes(rows);
+    if (!gathers) return new Sent(rows);
+    return switch (operator.kind) {
+      case "aggregate" -> new GatheredGroups(rows);
+      case "top" -> new GatheredRows(rows);
+      case "session" -> new GatheredSessions(rows);
+      default -> new GatheredPanes(rows);
+    };
   }
 
   private boolean isSession() {
@@ -63,6 +71,15 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     return out;
   }
 
+  /** Those of the rows that tell which keys are frequent; null where there is one group. */
+  private HotKeys.Sample sample() {
+    return operator.key.isEmpty() ? null : new HotKeys.Sample(Meter.keys(operator, TaskContext.getPartitionId()));
+  }
+
+  private static Key key(byte[] wrapped) {
+    return new Key(Arrays.copyOfRange(wrapped, 12, 12 + keySize(wrapped)));
+  }
+
   /** Each row by itself. */
   private final class Sent implements Iterator<byte[]> {
     private final Iterator<byte[]> rows;
@@ -71,6 +88,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     private final int senders = TaskContext.get().numPartitions();
     private final Wave.Sender waves = new Wave.Sender(operator.late);
     private final Delay delay = operator.delay.fresh();
+    private final HotKeys.Sample sample = sample();
     private long behind = delay.micros();
     private int untilAsked = DELAY_ROWS;
     private long newest = Long.MIN_VALUE;
@@ -90,6 +108,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     public byte[] next() {
       if (!clocks.isEmpty()) return clocks.poll();
       byte[] wrapped = rows.next();
+      if (sample != null && sample.isNext()) sample.note(key(wrapped));
       long at = ByteBuffer.wrap(wrapped).getLong(0);
       if (operator.live && delay.isAdaptive() && at != Message.NO_TIME) {
         if (newest != Long.MIN_VALUE) delay.note(Math.max(0, newest - at));
@@ -118,6 +137,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
   private abstract class Gathered<G> implements Iterator<byte[]> {
     private final Iterator<byte[]> rows;
     private final UnsafeRow row = new UnsafeRow(operator.rows.size());
+    private final HotKeys.Sample sample = sample();
     private Iterator<G> ready;
     private byte[] alone;
 
@@ -133,6 +153,11 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     abstract boolean isLate(long at);
 
     abstract void gather(long at, Key key, UnsafeRow row);
+
+    /** The same with what is sent when the row goes as it is. */
+    void gather(long at, Key key, UnsafeRow row, byte[] wrapped) {
+      gather(at, key, row);
+    }
 
     abstract byte[] message(G group);
 
@@ -151,13 +176,15 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
 
     private void gather(byte[] wrapped) {
       long at = ByteBuffer.wrap(wrapped).getLong(0);
-      if (at == Message.NO_TIME || isLate(at)) {
+      if (!operator.timeless && (at == Message.NO_TIME || isLate(at))) {
         alone = ShardInput.this.message(wrapped, 0, 0, 0, watermark.before());
         return;
       }
       int keySize = keySize(wrapped);
       row.pointTo(wrapped, Platform.BYTE_ARRAY_OFFSET + 12 + keySize, wrapped.length - 12 - keySize);
-      gather(at, new Key(Arrays.copyOfRange(wrapped, 12, 12 + keySize)), row);
+      Key key = key(wrapped);
+      if (sample != null && sample.isNext()) sample.note(key);
+      gather(at, key, row, wrapped);
     }
 
     @Override
@@ -229,6 +256,118 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
       out.put(Message.PARTIAL).putInt(operator.shard(key.hash)).putLong(pane.of.pane).putSized(key.bytes).putInt(pane.rows);
       operator.aggregates.write(pane.values, out);
       return out.bytes();
+    }
+  }
+
+  /** What comes and goes of the rows of a group. */
+  private static final class Delta {
+    final Key of;
+    final Accumulator values;
+    int rows;
+
+    Delta(Key of, Accumulator values) {
+      this.of = of;
+      this.values = values;
+    }
+  }
+
+  private final class GatheredGroups extends Gathered<Delta> {
+    private final int sign = Groups.sign(operator);
+    private LinkedHashMap<Key, Delta> groups = new LinkedHashMap<>();
+
+    GatheredGroups(Iterator<byte[]> rows) {
+      super(rows);
+    }
+
+    @Override
+    int size() {
+      return groups.size();
+    }
+
+    @Override
+    Iterator<Delta> empty() {
+      Iterator<Delta> full = groups.values().iterator();
+      groups = new LinkedHashMap<>();
+      return full;
+    }
+
+    @Override
+    boolean isLate(long at) {
+      return false;
+    }
+
+    @Override
+    void gather(long at, Key key, UnsafeRow row) {
+      Delta delta = groups.get(key);
+      if (delta == null) groups.put(key, delta = new Delta(key, operator.aggregates.empty()));
+      boolean back = Groups.isBack(row, sign);
+      if (back) operator.aggregates.remove(delta.values, row);
+      else operator.aggregates.add(delta.values, row, at);
+      delta.rows += back ? -1 : 1;
+    }
+
+    @Override
+    byte[] message(Delta delta) {
+      ByteSink out = new ByteSink(64 + delta.of.bytes.length);
+      out.put(Message.PARTIAL).putInt(operator.shard(delta.of.hash)).putLong(0).putSized(delta.of.bytes).putInt(delta.rows);
+      operator.aggregates.write(delta.values, out);
+      return out.bytes();
+    }
+  }
+
+  /** The rows that may be among the first of their group. */
+  private final class GatheredRows extends Gathered<GatheredRows.Candidate> {
+    private final Ranking ranking = new Ranking(operator);
+    private final int most = operator.spec().get("n").asInt();
+    private LinkedHashMap<Key, ArrayList<Candidate>> groups = new LinkedHashMap<>();
+    private int size;
+
+    private record Candidate(Ranking.Entry entry, byte[] wrapped) {}
+
+    GatheredRows(Iterator<byte[]> rows) {
+      super(rows);
+    }
+
+    @Override
+    int size() {
+      return size;
+    }
+
+    @Override
+    Iterator<Candidate> empty() {
+      Iterator<Candidate> full = groups.values().stream().flatMap(ArrayList::stream).iterator();
+      groups = new LinkedHashMap<>();
+      size = 0;
+      return full;
+    }
+
+    @Override
+    boolean isLate(long at) {
+      return false;
+    }
+
+    @Override
+    void gather(long at, Key key, UnsafeRow row) {
+      throw new UnsupportedOperationException();
+    }
+
+    @Override
+    void gather(long at, Key key, UnsafeRow row, byte[] wrapped) {
+      ArrayList<Candidate> known = groups.get(key);
+      if (known == null) groups.put(key, known = new ArrayList<>(1));
+      boolean full = known.size() == most;
+      if (full && ranking.isBehind(row, known.get(most - 1).entry)) return;
+      Candidate one = new Candidate(ranking.entry(row, row.getBytes()), wrapped);
+      if (full && ranking.compare(one.entry, known.get(most - 1).entry) >= 0) return;
+      int place = Collections.binarySearch(known, one, (a, b) -> ranking.compare(a.entry, b.entry));
+      known.add(place < 0 ? -place - 1 : place, one);
+      if (known.size() > most) known.remove(most);
+      else size++;
+    }
+
+    @Override
+    byte[] message(Candidate one) {
+      return ShardInput.this.message(one.wrapped, 0, 0, 0, watermark.before());
     }
   }
 

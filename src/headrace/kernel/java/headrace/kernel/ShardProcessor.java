@@ -39,7 +39,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   private static final long serialVersionUID = 1L;
   private static final int MESSAGE = 1;
   private static final long AT_THE_END = -1;
-  private static final long NEVER = Long.MAX_VALUE;
+  static final long NEVER = Long.MAX_VALUE;
   private static final int TIMER = 0;
   /** The first of an operator's own numbers in {@link ShardStore#marks}. */
   static final int OWN_MARKS = 1;
@@ -55,6 +55,10 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   private transient ValueState<byte[]> root;
   private transient List<Row> out;
   private transient List<String> origins;
+  private transient List<Long> replacing;
+  /** The number of the replacement that is given, or 0, and how many there were. */
+  private transient long pair;
+  private transient long pairs;
   /** The rows of either wave in the call at hand. */
   private transient int[] taken;
   /** Where the row at hand came from, in live mode. */
@@ -79,6 +83,9 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       case "table_join" -> new TableJoin(operator);
       case "interval_join" -> new IntervalJoin(operator);
       case "lookup_join" -> new LookupJoin(operator);
+      case "aggregate" -> new Groups(operator);
+      case "upserts" -> new Upserts(operator);
+      case "history" -> new History(operator);
       default -> new Windows(operator);
     };
   }
@@ -86,18 +93,16 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   /** Whether the operator takes rows that were gathered before they were sent. */
   static boolean gathers(Operator operator) {
     return switch (operator.kind) {
-      case "sliding", "top", "normalize", "table_join", "interval_join", "lookup_join" -> false;
+      case "sliding", "normalize", "table_join", "interval_join", "lookup_join", "upserts", "history" -> false;
+      case "top" -> !Top.takesBack(operator);
       default -> true;
     };
   }
 
-  /** Whether rows need no event time. */
-  boolean timeless() {
-    return false;
-  }
-
   /** Numbers that an empty shard begins with. */
-  abstract long[] ownMarks();
+  long[] ownMarks() {
+    return new long[0];
+  }
 
   abstract ShardStore.Codec<V> codec();
 
@@ -118,10 +123,12 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   abstract void settle();
 
   /** Does what is due at {@link #now}. */
-  abstract void pass();
+  void pass() {}
 
   /** When something is due next, in microseconds, or {@link #NEVER}. */
-  abstract long due();
+  long due() {
+    return NEVER;
+  }
 
   @Override
   public void init(OutputMode mode, TimeMode time) {
@@ -146,6 +153,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     }
     out = new ArrayList<>();
     origins = new ArrayList<>();
+    replacing = new ArrayList<>();
     taken = new int[2];
     now = Math.max(now, clock.getCurrentWatermarkInMs() * 1000);
     if (operator.live) horizon = now;
@@ -208,7 +216,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
         origin = text.length == 0 ? null : new String(text, StandardCharsets.UTF_8);
       }
       row.pointTo(message, Platform.BYTE_ARRAY_OFFSET + in.position(), in.remaining());
-      if (at == Message.NO_TIME && !timeless()) late(null);
+      if (at == Message.NO_TIME && !operator.timeless) late(null);
       else take(key, at, row);
     }
     if (operator.live) hear(sender, senders, watermark);
@@ -267,6 +275,22 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     store.keep(name(shard), getHandle().getQueryInfo());
   }
 
+  /**
+   * Gives a row in the place of another; either may be missing. In a view the row that comes is given first, and both as a
+   * {@link Origin#pair}, so that what is written is one record.
+   */
+  final void replace(Object[] before, Object[] after) {
+    if (before == null || after == null || !operator.view) {
+      if (before != null) emit(ResultRow.minus(before));
+      if (after != null) emit(after);
+      return;
+    }
+    pair = ++pairs;
+    emit(after);
+    emit(ResultRow.minus(before));
+    pair = 0;
+  }
+
   /** Gives a row with these values, in Spark's internal form. */
   final void emit(Object[] values) {
     emit(values, null);
@@ -274,16 +298,27 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
 
   /** The same of a row that was made of one record, or of one among others. */
   final void emit(Object[] values, String origin) {
-    if (operator.live) origins.add(origin);
     // A copy: the projection writes every row to the same bytes.
-    out.add(RowFactory.create((Object) projection.apply(new GenericInternalRow(values)).copy().getBytes()));
+    give(projection.apply(new GenericInternalRow(values)).copy().getBytes(), origin);
+  }
+
+  /** Gives a row of the output that is packed already. */
+  final void give(byte[] row) {
+    give(row, (String) null);
+  }
+
+  private void give(byte[] row, String origin) {
+    if (operator.live) origins.add(origin);
+    if (operator.view) replacing.add(pair);
+    out.add(RowFactory.create((Object) row));
   }
 
   private Iterator<Row> result() {
     List<Row> given = out;
     int[] done = taken;
     out = null;
-    return scala.jdk.javaapi.CollectionConverters.asScala(
-        operator.live ? Origin.telling(given, origins, () -> gauge.taken(done)) : given.iterator());
+    java.util.Iterator<Row> each =
+        operator.live ? Origin.telling(given, origins, () -> gauge.taken(done)) : given.iterator();
+    return scala.jdk.javaapi.CollectionConverters.asScala(operator.view ? Origin.pairing(each, replacing) : each);
   }
 }

@@ -31,16 +31,6 @@ final class TableJoin extends ShardProcessor<TableJoin.Partners> {
   }
 
   @Override
-  boolean timeless() {
-    return true;
-  }
-
-  @Override
-  long[] ownMarks() {
-    return new long[0];
-  }
-
-  @Override
   ShardStore.Codec<Partners> codec() {
     return new ShardStore.Codec<>() {
       @Override
@@ -91,12 +81,4 @@ final class TableJoin extends ShardProcessor<TableJoin.Partners> {
 
   @Override
   void settle() {}
-
-  @Override
-  void pass() {}
-
-  @Override
-  long due() {
-    return Long.MAX_VALUE;
-  }
 }

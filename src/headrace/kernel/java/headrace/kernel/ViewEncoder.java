@@ -16,7 +16,8 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * The rows of a view as records: a row is put under its key, and where the column `change` takes it back (`-`) the record
- * has no value, which deletes the key. The column itself is not written.
+ * has no value, which deletes the key. The column itself is not written. Of a row and the one that takes its place under the
+ * same key only the new one is.
  *
  * <p>A row with a null in its key, or with another word in `change`, cannot be in a table: it is counted and goes where late
  * rows go, with the reason.
@@ -35,6 +36,10 @@ public final class ViewEncoder implements Serializable {
   private final JsonEncoder key;
   private final JsonEncoder value;
   private final int keySize;
+  private transient Origin origin;
+  /** The {@link Origin#pair} whose new row was written last, and its key. */
+  private transient long written;
+  private transient byte[] writtenKey;
 
   private ViewEncoder(String query, String lateTopic, SideOutput side, StructType key, StructType value) {
     this.query = query;
@@ -68,8 +73,20 @@ public final class ViewEncoder implements Serializable {
       if (keyRow.isNullAt(i)) return refused(row, "the key column `" + keys[i] + "` is null");
     boolean takenBack = TAKE_BACK.equals(change);
     if (!takenBack && !PUT.equals(change)) return refused(row, "the column `change` is " + change + ", neither + nor -");
+    long pair = origin().pair();
     byte[] keyBytes = text ? keyRow.getUTF8String(0).getBytes() : key.encode(keyRow);
+    if (pair != 0 && !takenBack) {
+      written = pair;
+      writtenKey = keyBytes;
+    } else if (pair != 0 && pair == written && Arrays.equals(keyBytes, writtenKey)) {
+      return null; // what takes its place has been written
+    }
     return new GenericInternalRow(new Object[] {keyBytes, takenBack ? null : value.encode(row)});
+  }
+
+  private Origin origin() {
+    if (origin == null) origin = Origin.current();
+    return origin;
   }
 
   private InternalRow refused(InternalRow row, String reason) {

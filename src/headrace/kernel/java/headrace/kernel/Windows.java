@@ -150,8 +150,7 @@ final class Windows extends ShardProcessor<Accumulator> {
     for (Map.Entry<Window, Object[]> change : touched.entrySet()) {
       Object[] before = change.getValue(), after = values(change.getKey());
       if (Arrays.deepEquals(before, after)) continue;
-      if (before != null) emit(ResultRow.minus(before));
-      if (after != null) emit(after);
+      replace(before, after);
     }
     touched.clear();
   }

@@ -1,0 +1,30 @@
+"""`distinct`: each row once.
+
+    hr.distinct(orders.select("customer", "product", "change"))
+    hr.distinct(orders, by=["customer", "product"])
+
+**Meaning.** The different rows of a table or stream, or with `by` the different values of these columns; nulls are
+equal to each other. A row is there while the input has it at least once, and goes with the last of its kind.
+
+**Result.** A table of changes with these columns and `change`; all its columns together tell its rows apart.
+
+**Convergence.** The rows put there and not taken back are the different rows that the input has.
+
+**State.** Each different row, and how often it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+
+from headrace.operators import table
+from headrace.operators.aggregate import keys
+from headrace.operators.aggregation import grouped
+
+
+def distinct(rows: DataFrame, /, *, by: str | Sequence[str] | None = None) -> DataFrame:
+    """The different rows, or the different values of the columns of `by`, as a table."""
+    names = keys(rows, table.columns(rows) if by is None else by, "distinct")
+    return grouped(rows, rows, names, [])
