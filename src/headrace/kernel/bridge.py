@@ -205,7 +205,7 @@ def sharded(rows: DataFrame, spec: Mapping[str, Any]) -> DataFrame:
     aggregates = ", ".join(f"{one['name']} {one['kind']} {one['type']}" for one in spec["aggregates"])
     layout = {
         name: spec[name]
-        for name in ("size_ms", "every_ms", "offset_ms", "gap_ms", "within_ms", "timezone", "n", "score")
+        for name in ("size_ms", "every_ms", "offset_ms", "gap_ms", "within_ms", "timezone", "n", "score", "holds")
         if spec.get(name)
     }
     late = _late_rows(spark, spec["operator"], f"{spec['kind']} {layout} by {keys} of {aggregates} in {shards} shards")
