@@ -118,7 +118,7 @@ def test_dev_captures_and_follows(
     assert [one["state"] for one in _status(call)] == ["stopped"] * 3
     assert str(conninfo_to_dict(stage.url)["password"]) not in out + errors + json.dumps(_status(call))
     # What capture cannot do ends it, with its error.
-    stage.execute("SELECT pg_drop_replication_slot(%s)", names.slot(stage.app))
+    stage.execute("SELECT pg_drop_replication_slot(%s)", stage.left_slot())
     failed = process("dev", app, "--no-console", **servers)
     out, errors = failed.communicate(timeout=240)
     assert (failed.returncode, "HR-607" in errors) == (1, True), errors

@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * <p>Plain, as views are written: the value is the row; no value deletes the row of the record's key, which is the text of a
  * single string column, or the JSON of several or other columns. Debezium's: the value is its envelope, with or without the
  * schema around it, of which `op` and `after` matter, because the row before is remembered by who reads; the key is JSON, and
- * decimals may be strings.
+ * decimals may be strings. A row with Debezium's word for a large value that it could not have is refused.
  *
  * <p>A row that comes out has the columns of the table, `+` or `-`, and the offset of the record; where it deletes, only the
  * key's columns are there.
@@ -24,11 +24,13 @@ final class Changelog implements Serializable {
   private static final String PAYLOAD = "payload";
   private static final UTF8String PUT = UTF8String.fromString("+");
   private static final UTF8String DELETE = UTF8String.fromString("-");
+  private static final UTF8String UNAVAILABLE = UTF8String.fromString("__debezium_unavailable_value");
   private static final int OP = 0;
   private static final int AFTER = 1;
   private static final int ENVELOPE_PAYLOAD = 2;
 
   private final int columns;
+  private final StructType schema;
   private final int[] keys;
   private final boolean envelope;
   private final boolean text;
@@ -37,6 +39,7 @@ final class Changelog implements Serializable {
 
   Changelog(StructType schema, String[] key, boolean envelope, long epochMicros) {
     this.columns = schema.size();
+    this.schema = schema;
     this.envelope = envelope;
     this.keys = new int[key.length];
     StructType keyed = new StructType();
@@ -85,7 +88,13 @@ final class Changelog implements Serializable {
     Object[] values = new Object[columns + 2];
     System.arraycopy(((GenericInternalRow) row).values(), 0, values, 0, columns);
     for (int index : keys) if (values[index] == null) throw new JsonDecoder.Refused("a column of the key is null");
+    for (int i = 0; envelope && i < columns; i++) if (UNAVAILABLE.equals(values[i])) throw unavailable(i);
     return change(values, PUT, offset);
+  }
+
+  private JsonDecoder.Refused unavailable(int column) {
+    return new JsonDecoder.Refused("field `after." + schema.fields()[column].name() + "` holds " + UNAVAILABLE
+        + ": a large value that the update left as it was; with REPLICA IDENTITY FULL it is there");
   }
 
   private InternalRow deleted(byte[] bytes, long offset) throws JsonDecoder.Refused {
