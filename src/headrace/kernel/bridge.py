@@ -90,7 +90,7 @@ class Gauge:
 _BUILD: ContextVar[Build | None] = ContextVar("headrace_build", default=None)
 _NO_TIME = -(2**63)
 _LAYOUT = ("size_ms", "every_ms", "offset_ms", "gap_ms", "within_ms", "timezone", "n", "score", "lower_ms", "upper_ms",
-           "slice_ms", "sides", "whole", "taken_back")  # fmt: skip
+           "slice_ms", "sides", "whole", "taken_back", "holds")  # fmt: skip
 _CHECKS = "spark.sql.streaming.unsupportedOperationCheck"
 _HOT_KEY = 3
 

@@ -8,12 +8,11 @@ table that is equal in `on`. With `how="left"` a row without a partner comes out
 What the table becomes later changes nothing. In exact mode the table's changes of a batch come before its rows.
 
 **As of.** With `as_of`, a timestamp of the stream, a row meets what was valid at that time: the tax rate at the time of
-the sale. The table is one as the function was given it, whose `hr.history` is taken, or has a `valid_from` and a `valid_to`
-of its own.
-Versions are kept for `retention` after their end. A change of the table that comes after the row it is about is not
-seen by it, unless the rows are corrected: with `correct=True` the result is a table of changes, and for `retention`
-after the time of a row its answer is taken back (`-`) and put there anew (`+`) when a version that was valid then
-comes, goes or changes.
+the sale. The table is one as the function was given it, whose `hr.history` is taken, or it has a `valid_from` and a
+`valid_to` of its own. Versions are kept for `retention` after their end. A change of the table that comes after the row
+it is about is not seen by it, unless the rows are corrected: with `correct=True` the result is a table of changes, and
+for `retention` after the time of a row its answer is taken back (`-`) and put there anew (`+`) when a version that was
+valid then comes, goes or changes.
 
 **Waiting.** With `wait`, a row that has no partner yet waits for one until the watermark has passed its event time by
 so much: for a table that is read at the same time, or whose rows come a little later than the events about them. Rows
