@@ -43,7 +43,7 @@ def test_the_demo_in_the_browser(browser: Browser, tmp_path: Path, pictures: Pat
         for name in ("transactions", "unique", "alerts"):
             expect(lineage.get_by_text(name, exact=True)).to_be_visible()
         expect(lineage.locator(".hr-edge.on").first).to_be_attached()
-        expect(page.get_by_role("group", name="Latency, event to result")).not_to_contain_text("–")
+        expect(page.get_by_role("group", name="Latency, record to result")).not_to_contain_text("–")
         page.wait_for_timeout(20_000)  # the newest results are those of a warm JVM
         page.screenshot(path=pictures / "demo.png")
         page.goto(f"{link.partition('?')[0]}queries/alerts")

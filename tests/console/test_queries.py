@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
@@ -12,12 +13,12 @@ from headrace.engine import orders
 
 ERROR = """HR-310  a query failed
 
-  The query `large_orders` failed: [DIVIDE_BY_ZERO] Division by zero. at orders[1]@4711
+  The query `large_orders` failed: [DIVIDE_BY_ZERO] Division by zero.
 
   at app.py:58
       58 |     return orders.where("amount >= 500")
 
-  found: [STREAM_FAILED] Query terminated with exception
+  found: the row of orders[1]@4711
   fix: correct what the cause names
   more: headrace explain HR-310"""
 TRACE = (
@@ -49,6 +50,31 @@ def test_a_query_is_stopped_and_started(go: Go, page: Page, stage: Stage, traffi
     expect(actions.get_by_role("row").nth(1)).to_contain_text("done")
 
 
+def test_a_follower_is_stopped_and_started(go: Go, page: Page, stage: Stage, traffic: Traffic):
+    follower = "large_orders.sales"
+    go(f"/queries/{follower}")
+    page.get_by_role("button", name=f"Stop {follower}").click()
+    expect(page.get_by_role("alertdialog")).to_contain_text("its store stands still")
+    page.get_by_role("alertdialog").get_by_role("button", name="Stop").click()
+    expect(page.get_by_text(f"{follower} is being stopped")).to_be_visible()
+    started = stage.progress(follower, mode="follow").started_at
+    assert orders.wanted(stage.settings, "shop", follower, started) == "stopped"
+    traffic.given[follower] = {"state": "stopped"}
+    page.get_by_role("button", name=f"Start {follower}").click()
+    expect(page.get_by_role("alertdialog")).to_contain_text("the place that its store has recorded")
+    page.get_by_role("alertdialog").get_by_role("button", name="Start").click()
+    expect(page.get_by_text(f"{follower} is being started")).to_be_visible()
+    assert orders.wanted(stage.settings, "shop", follower, started) == "running"
+    traffic.given.pop(follower)
+    lines = (stage.settings.state / "audit.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [(one["action"], one["of"], one["outcome"]) for one in map(json.loads, lines[-4:])] == [
+        ("stop", follower, "asked"),
+        ("stop", follower, "done"),
+        ("start", follower, "asked"),
+        ("start", follower, "done"),
+    ]
+
+
 def test_an_action_that_cannot_be_written_down_is_not_done(go: Go, page: Page, stage: Stage):
     book = stage.settings.state / "audit.jsonl"
     kept = book.with_suffix(".kept")
@@ -77,7 +103,13 @@ def test_the_batches_of_a_query(go: Go, page: Page, pictures: Path):
 
 
 def test_what_went_wrong_is_told_with_its_place(go: Go, page: Page, stage: Stage, traffic: Traffic, pictures: Path):
-    traffic.given["large_orders"] = {"state": "failed", "error": ERROR, "trace": TRACE}
+    traffic.given["large_orders"] = {
+        "state": "failed",
+        "error": ERROR,
+        "trace": TRACE,
+        "place": f"{stage.file}:58",
+        "record": "orders[1]@4711",
+    }
     go("/queries/large_orders")
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("HR-310")

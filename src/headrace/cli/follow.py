@@ -28,7 +28,7 @@ from headrace.cli import terminal
 from headrace.cli.ending import seconds, signals
 from headrace.cli.place import AppFile, AsJson, Bootstrap, load_app, settings_at
 from headrace.cli.status import line
-from headrace.engine import progress
+from headrace.engine import orders, progress
 from headrace.engine.progress import Progress
 from headrace.errors import FollowError, PartError
 from headrace.followers.crew import Crew, Task
@@ -102,6 +102,9 @@ def follow(
                 telling = _Telling(graph.app, settings, as_json=as_json)
                 terminal.note(f"following {', '.join(one.name for one in planned)}")
                 while not stopped.wait(PROGRESS_S / 5) and time.monotonic() < until and not crew.all_failed:
+                    for one in planned:
+                        wanted = orders.wanted(settings, graph.app, one.name, telling.started_at)
+                        crew.hold(one.name, wanted == "stopped")
                     crew.look_after()
                     telling.tell(crew)
                 terminal.note("stopping")
@@ -221,7 +224,7 @@ class _Telling:
         self._app = app
         self._settings = settings
         self._as_json = as_json
-        self._started_at = _now()
+        self.started_at = _now()
         self._written = self._told = 0.0
         self._rates: dict[str, tuple[float, int]] = {}
         self._failed: set[str] = set()
@@ -256,7 +259,7 @@ class _Telling:
             mode=MODE,
             state=states.get(status.state, cast(progress.State, status.state)),
             at=_now(),
-            started_at=self._started_at,
+            started_at=self.started_at,
             pid=os.getpid(),
             rows_in=status.applied,
             rows_per_second=round(max(0.0, (status.applied - before) / (now - then)), 1) if now > then else 0.0,

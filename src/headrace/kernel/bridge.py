@@ -14,13 +14,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 Clock = Any  # the kernel's object
 PLUGIN = "headrace.kernel.MeterPlugin"
 TRANSACTIONAL_SINK = "headrace.kernel.TransactionalSink"
 IN_FLIGHT = "headrace.kernel.InFlight"
 PACKED = "__hr_row"
+SLOTS = 14  # of the kernel's Meter
 
 
 @dataclass
@@ -55,7 +58,8 @@ class Gauge:
     """The counts of one source partition or operator partition in this run; -1 or None where it has none.
 
     In live mode: the rows of either wave (engine/wave.py) that were `sent` to an operator and `taken` by it, and the
-    time of the oldest record that the log has not acknowledged.
+    time of the oldest record that the log has not acknowledged. Of what a query writes: how many records are in the
+    log, and how many of them took how long (engine/latency.py).
     """
 
     query: str
@@ -72,6 +76,8 @@ class Gauge:
     sent: tuple[int, int] = (0, 0)
     taken: tuple[int, int] = (0, 0)
     unwritten_ms: int | None = None
+    written: int = 0
+    latencies: tuple[int, ...] = ()
 
 
 _BUILD: ContextVar[Build | None] = ContextVar("headrace_build", default=None)
@@ -231,11 +237,14 @@ def gauges(spark: SparkSession) -> list[Gauge]:
     found: list[Gauge] = []
     for line in _kernel(spark).Meter.snapshot().splitlines():
         query, of, partition, *values = line.split("\t")
-        rows, dead, late, repeats, s0, s1, t0, t1, next_offset, event_time, keys, size, unwritten = map(int, values)
+        numbers = map(int, values)
+        rows, dead, late, repeats, s0, s1, t0, t1, written, next_offset, event_time, keys, size, unwritten = (
+            next(numbers) for _ in range(SLOTS)
+        )
         time = None if event_time == _NO_TIME else event_time
         counts = (rows, dead, late, repeats, next_offset, time, keys, size)
         waiting = None if unwritten == _NO_TIME else -unwritten
-        found.append(Gauge(query, of, int(partition), *counts, (s0, s1), (t0, t1), waiting))
+        found.append(Gauge(query, of, int(partition), *counts, (s0, s1), (t0, t1), waiting, written, tuple(numbers)))
     return found
 
 
@@ -243,6 +252,14 @@ def forget(spark: SparkSession, query: str) -> None:
     """Start the gauges and clocks of a query from zero; before it is planned."""
     _kernel(spark).Meter.forget(query)
     _kernel(spark).Watermark.forget(query)
+
+
+def record_at_hand(query: StreamingQuery) -> str | None:
+    """Where the row came from at which a query failed, as `topic[partition]@offset`; None where nobody knows."""
+    java: Any = query._jsq
+    jvm: Any = SparkContext._jvm
+    failure = java.exception()
+    return jvm.headrace.kernel.Origin.of(failure.get()) if failure.isDefined() else None
 
 
 def turn(spark: SparkSession, query: str, operator: str) -> int:

@@ -6,7 +6,6 @@ scene         what the pages are about: one app, and what is known of it
 watch         what is gathered in the background, a thread a source
 trail         from the progress files
 levels        from Kafka: how far the topics are, and how fast
-latency       from the results: how long an event took
 tail          the records of a topic as they come, shared by all who look
 secret        what is not shown
 frame         what every page has

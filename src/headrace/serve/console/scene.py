@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.graph.graph import Graph
+from headrace.graph.node import Derived
 from headrace.log.connection import Connection
+from headrace.names import versioned
 from headrace.serve.console.audit import Audit
 from headrace.serve.console.rows import Views
 from headrace.serve.console.secret import secrets
@@ -18,7 +20,6 @@ from headrace.settings import Settings
 class Scene:
     """One app with its background; `tails` and `views` are the topics that somebody looks at."""
 
-    graph: Graph
     settings: Settings
     connection: Connection
     watch: Watch
@@ -30,7 +31,6 @@ class Scene:
     def of(cls, graph: Graph, settings: Settings, connection: Connection) -> Scene:
         """The scene of an app, not yet watched."""
         return cls(
-            graph,
             settings,
             connection,
             Watch(graph, settings, connection),
@@ -38,6 +38,16 @@ class Scene:
             Views(connection),
             Audit(settings, graph.app),
         )
+
+    @property
+    def graph(self) -> Graph:
+        """The app in the versions that are current."""
+        return self.watch.graph
+
+    def query(self, name: str) -> str:
+        """What the query that writes a function is called, in its current version."""
+        node = self.graph.node(name)
+        return versioned(name, node.version) if isinstance(node, Derived) else name
 
     def secrets(self, name: str) -> frozenset[str]:
         """The fields of a node that are not shown."""

@@ -120,6 +120,9 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     private final UnsafeRow row = new UnsafeRow(operator.rows.size());
     private Iterator<G> ready;
     private byte[] alone;
+    private Origin.Mean gathering = new Origin.Mean();
+    /** The time of the records in the groups that are ready. */
+    private long time;
 
     Gathered(Iterator<byte[]> rows) {
       this.rows = rows;
@@ -134,7 +137,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
 
     abstract void gather(long at, Key key, UnsafeRow row);
 
-    abstract byte[] message(G group);
+    abstract ByteSink message(G group);
 
     @Override
     public boolean hasNext() {
@@ -144,6 +147,8 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
         if (alone == null) {
           if (size() == 0) return false;
           ready = empty();
+          time = gathering.value();
+          gathering = new Origin.Mean();
         }
       }
       return true;
@@ -156,14 +161,15 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
         return;
       }
       int keySize = keySize(wrapped);
-      row.pointTo(wrapped, Platform.BYTE_ARRAY_OFFSET + 12 + keySize, wrapped.length - 12 - keySize);
+      row.pointTo(wrapped, Platform.BYTE_ARRAY_OFFSET + 12 + keySize, wrapped.length - 12 - keySize - Long.BYTES);
+      gathering.add(Message.recordTime(wrapped));
       gather(at, new Key(Arrays.copyOfRange(wrapped, 12, 12 + keySize)), row);
     }
 
     @Override
     public byte[] next() {
       if (!hasNext()) throw new NoSuchElementException();
-      if (alone == null) return message(ready.next());
+      if (alone == null) return message(ready.next()).putLong(time).bytes();
       byte[] message = alone;
       alone = null;
       return message;
@@ -223,12 +229,12 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     }
 
     @Override
-    byte[] message(Pane pane) {
+    ByteSink message(Pane pane) {
       Key key = pane.of.key;
       ByteSink out = new ByteSink(64 + key.bytes.length);
       out.put(Message.PARTIAL).putInt(operator.shard(key.hash)).putLong(pane.of.pane).putSized(key.bytes).putInt(pane.rows);
       operator.aggregates.write(pane.values, out);
-      return out.bytes();
+      return out;
     }
   }
 
@@ -273,11 +279,11 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     }
 
     @Override
-    byte[] message(Map.Entry<Key, ArrayList<Session>> of) {
+    ByteSink message(Map.Entry<Key, ArrayList<Session>> of) {
       ByteSink out = new ByteSink(64 + of.getKey().bytes.length);
       out.put(Message.SESSION).putInt(operator.shard(of.getKey().hash)).putSized(of.getKey().bytes).putInt(of.getValue().size());
       for (Session session : of.getValue()) session.write(out, operator.aggregates);
-      return out.bytes();
+      return out;
     }
   }
 }

@@ -54,6 +54,11 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   private transient ValueState<byte[]> root;
   private transient List<Row> out;
   private transient List<String> origins;
+  private transient Origin.Times times;
+  /** The record times of the messages of the call at hand. */
+  private transient Origin.Mean received;
+  /** That of the row at hand, or of all in the call. */
+  private transient long time;
   /** The rows of either wave in the call at hand. */
   private transient int[] taken;
   /** Where the row at hand came from, in live mode. */
@@ -142,7 +147,10 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       opened();
     }
     out = new ArrayList<>();
-    origins = new ArrayList<>();
+    origins = operator.live ? new ArrayList<>() : null;
+    times = new Origin.Times();
+    received = new Origin.Mean();
+    time = Origin.NO_TIME;
     taken = new int[2];
     now = Math.max(now, clock.getCurrentWatermarkInMs() * 1000);
     if (operator.live) horizon = now;
@@ -160,6 +168,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     int shard = key.getInt(0);
     open(shard, clock);
     while (rows.hasNext()) receive(rows.next().getAs(MESSAGE));
+    time = received.value();
     settle();
     pass();
     close(shard);
@@ -183,6 +192,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     ByteBuffer in = ByteBuffer.wrap(message);
     byte kind = in.get();
     in.getInt();
+    if (kind != Message.CLOCK) received.add(time = Message.recordTime(message));
     if (kind == Message.PARTIAL) {
       long pane = in.getLong();
       take(new Key(Value.sized(in)), pane, in.getInt(), operator.aggregates.read(in));
@@ -204,7 +214,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
         byte[] text = Value.sized(in);
         origin = text.length == 0 ? null : new String(text, StandardCharsets.UTF_8);
       }
-      row.pointTo(message, Platform.BYTE_ARRAY_OFFSET + in.position(), in.remaining());
+      row.pointTo(message, Platform.BYTE_ARRAY_OFFSET + in.position(), in.remaining() - Long.BYTES);
       if (at == Message.NO_TIME && !timeless()) late(null);
       else take(key, at, row);
     }
@@ -258,6 +268,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
 
   /** The same of a row that was made of one record, or of one among others. */
   final void emit(Object[] values, String origin) {
+    times.add(time);
     if (operator.live) origins.add(origin);
     // A copy: the projection writes every row to the same bytes.
     out.add(RowFactory.create((Object) projection.apply(new GenericInternalRow(values)).copy().getBytes()));
@@ -268,6 +279,6 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     int[] done = taken;
     out = null;
     return scala.jdk.javaapi.CollectionConverters.asScala(
-        operator.live ? Origin.telling(given, origins, () -> gauge.taken(done)) : given.iterator());
+        Origin.telling(given, origins, times, operator.live ? () -> gauge.taken(done) : () -> {}));
   }
 }
