@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from playwright.sync_api import expect
-from tests.console.conftest import Go
+from tests.console.conftest import Go, Snap
 
 
-def test_the_overview(go: Go, pictures: Path):
+def test_the_overview(go: Go, snap: Snap):
     page = go("/")
     line = (
         page.get_by_role("table", name="Queries and followers")
@@ -21,5 +20,8 @@ def test_the_overview(go: Go, pictures: Path):
     expect(line.locator(".hr-spark path.l")).to_have_count(2)
     expect(page.get_by_role("group", name="Latency, record to result")).to_contain_text("p99")
     expect(page.get_by_role("group", name="Results out")).to_contain_text("/s")
-    page.wait_for_timeout(6000)
-    page.screenshot(path=pictures / "overview.png")
+    snap(page, "overview.png", 6000)
+    page.get_by_role("button", name="Light or dark").click()
+    expect(page.locator("body.body--dark")).to_be_attached()
+    snap(page, "overview-dark.png", 1000)
+    page.get_by_role("button", name="Light or dark").click()

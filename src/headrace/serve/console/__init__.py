@@ -19,6 +19,7 @@ series        what a chart shows of rows
 chart         charts that go on
 act           something done from a page: asked, written down, told
 audit         who did what
+replay        a version of a query, built at somebody's wish
 state         how much a query remembers
 overview, lineage, node, letters, queries, dashboard   the pages
 

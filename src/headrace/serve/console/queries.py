@@ -20,6 +20,7 @@ from headrace.names import CAPTURE
 from headrace.serve.console import act, chart, figure
 from headrace.serve.console.element import box, button, card, link, set_tone, text, tone
 from headrace.serve.console.frame import frame, refreshing
+from headrace.serve.console.replay import replay_card
 from headrace.serve.console.scene import Scene
 from headrace.serve.console.state import state_card
 from headrace.serve.console.trail import Query
@@ -187,10 +188,11 @@ def one(scene: Scene, request: Request, name: str) -> None:
             state_card(scene, name)
         if planned is not None:
             with card("Path", "what runs in this query"), box("hr-row"):
-                for step in (*planned.reads, *(node.name for node in planned.fused), name):
+                for step in (*planned.reads, *(node.name for node in planned.fused), planned.node.name):
                     link(step, f"/node/{step}")
-                    if step != name:
+                    if step != planned.node.name:
                         text("→", "hr-note")
+            replay_card(scene, request, planned)
 
         def refresh() -> None:
             query = scene.watch.trail.queries.get(name)
@@ -307,7 +309,7 @@ def _size(file: Path) -> int:
 
 def _actions(scene: Scene) -> None:
     """Who did what."""
-    with card("Actions", "every stop, start and put-back of this console, the newest first"):
+    with card("Actions", "every stop, start, replay and put-back of this console, the newest first"):
         with box("hr-scroll").style("margin: 0 -18px -18px"), box("hr-table", "table", aria_label="Actions"):
             with box("", "thead"), box("", "tr"):
                 for name in ("at", "who", "action", "of", "outcome"):

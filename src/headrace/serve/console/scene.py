@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from headrace.graph.graph import Graph
 from headrace.graph.node import Derived
@@ -26,10 +27,11 @@ class Scene:
     tails: Tails
     views: Views
     audit: Audit
+    file: Path | None = None
 
     @classmethod
-    def of(cls, graph: Graph, settings: Settings, connection: Connection) -> Scene:
-        """The scene of an app, not yet watched."""
+    def of(cls, graph: Graph, settings: Settings, connection: Connection, file: Path | None = None) -> Scene:
+        """The scene of an app, not yet watched; `file` declares it."""
         return cls(
             settings,
             connection,
@@ -37,6 +39,7 @@ class Scene:
             Tails(connection),
             Views(connection),
             Audit(settings, graph.app),
+            file,
         )
 
     @property
