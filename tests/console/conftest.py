@@ -150,11 +150,20 @@ def page(signed_in: BrowserContext) -> Iterator[Page]:
     assert errors == []
 
 
-@pytest.fixture(scope="session")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where screenshots go: HEADRACE_PICTURES, to renew those of the docs, or nowhere in particular."""
+Snap = Callable[..., None]
+
+
+@pytest.fixture
+def snap(tmp_path: Path) -> Snap:
+    """Take a picture of a page. With HEADRACE_PICTURES, which renews those of the docs, the page first settles."""
     named = os.environ.get("HEADRACE_PICTURES")
-    return Path(named) if named else tmp_path_factory.mktemp("pictures")
+
+    def take(page: Page, name: str, settle_ms: int, *, full_page: bool = False) -> None:
+        if named:
+            page.wait_for_timeout(settle_ms)
+        page.screenshot(path=(Path(named) if named else tmp_path) / name, full_page=full_page)
+
+    return take
 
 
 Go = Callable[[str], Page]

@@ -168,6 +168,10 @@ class Stage:
             "phases": {"addBatch": 290, "walCommit": 21, "commitOffsets": 14, "queryPlanning": 9, "latestOffset": 2},
             "rows_in": rows,
             "rows_per_second": round(118 + 12 * self.random.random(), 1),
+            "rows_out": rows - rows // 10,
+            "rows_out_per_second": round(106 + 12 * self.random.random(), 1),
+            "latency_p50_ms": round(5 + 2 * self.random.random(), 1),
+            "latency_p99_ms": round(16 + 6 * self.random.random(), 1),
             "watermark": iso(now - 6),
             "event_time": iso(now),
             "lag": {"clicks[0]": 0, "clicks[1]": 1},
@@ -201,6 +205,7 @@ class Traffic(threading.Thread):
                 for follower in ("views_per_minute.postgres", "order_map.postgres", "large_orders.sales"):
                     topic = follower.partition(".")[0]
                     extra = {"mode": "follow", "batch": -1, "batch_ms": None, "phases": {}, "lag": {f"{topic}[0]": 0}}
+                    extra |= {"latency_p50_ms": None, "latency_p99_ms": None, "rows_out": 0, "rows_out_per_second": 0.0}
                     extra |= {"state_rows": None, "state_bytes": None, "operators": {}, "watermark": None}
                     self._stage.progress(follower, **(extra | self.given.get(follower, {})))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.console.conftest import VIEWPORT, Site, running
+from tests.console.conftest import VIEWPORT, Site, Snap, running
 from tests.console.stage import Stage, Traffic
 
 from headrace.log.connection import Connection
@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(tmp_path / ".headrace", ignore_errors=True)
 
 
-def test_a_page_outlives_the_broker(home: Path, browser: Browser, pictures: Path):
+def test_a_page_outlives_the_broker(home: Path, browser: Browser, snap: Snap):
     settings = Settings.load(home).model_copy(update={"bootstrap": None})
     first = Parts.start(settings)
     stage = Stage(home, Connection(first.bootstrap))
@@ -45,8 +45,7 @@ def test_a_page_outlives_the_broker(home: Path, browser: Browser, pictures: Path
             expect(page.get_by_text("The log does not answer since")).to_be_visible()
             is_awake(page, site)
             expect(page.get_by_role("status").filter(has_text="the log does not answer").first).to_be_visible()
-            page.wait_for_timeout(1500)
-            page.screenshot(path=pictures / "log-away.png")
+            snap(page, "log-away.png", 1500)
 
             with Parts.start(settings) as again:
                 assert again.bootstrap == first.bootstrap

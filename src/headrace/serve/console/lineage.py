@@ -101,7 +101,7 @@ def _box(scene: Scene, of: Box, x: float, y: float) -> Callable[[dict[str, Stand
         value = text("", "v", "div")
 
     def refresh(standings: dict[str, Standing]) -> None:
-        standing = standings.get(of.follower or of.id)
+        standing = standings.get(of.follower or of.query or "")
         level = scene.watch.level(of.topic) if of.topic else None
         dot.set_visibility(standing is not None)
         if standing is not None:
