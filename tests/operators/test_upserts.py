@@ -23,7 +23,7 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 
 app = hr.App("upserts")
 app.table("orders", schema="id bigint, product string, amount int", key="id", partitions=3)
-app.stream("clicks", schema="who string, n int, at timestamp", event_time="at", partitions=1)
+app.stream("clicks", schema="who string, n int, at timestamp", event_time="at", delay="1 hour", partitions=1)
 
 
 @app.view(key="product")
@@ -110,7 +110,8 @@ def test_a_row_that_is_replaced_is_one_record(spark: SparkSession, bootstrap: st
                 driver.advance()
             for name in VIEWS:
                 assert rows(driver.view(name)) == rows(oracle(app, name, given, spark)), f"seed {seed}, {name}"
-                flicker(driver, name, f"seed {seed}, {name}")
+                if name != "popular":
+                    flicker(driver, name, f"seed {seed}, {name}")
             for name in LASTING:
                 assert all(record.value is not None for record in driver.records(name)), f"seed {seed}, {name}"
             if mode is Mode.EXACT:

@@ -23,6 +23,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * travel along. What an operator makes of many records has no origin, and no id.
  */
 final class Origin {
+  private static final int GROUP = 24;
   private static final ThreadLocal<Origin> CURRENT = new ThreadLocal<>();
 
   private final long task;
@@ -81,11 +82,20 @@ final class Origin {
   }
 
   /**
-   * The number that the row at hand shares with another, which came right before it and takes its place, or comes right after
-   * it and is replaced; 0 when there is none.
+   * The number that the row at hand shares with another, which came before it and takes its place, or comes after it and is
+   * replaced; 0 when there is none. All rows of the pairs of a {@link #group} come before those of the next group.
    */
   long pair() {
     return pair;
+  }
+
+  static long group(long pair) {
+    return pair >>> GROUP;
+  }
+
+  /** The first number of the group after that of this pair. */
+  static long nextGroup(long pair) {
+    return group(pair) + 1 << GROUP;
   }
 
   /** Rows that come forth one by one, each with its origin said first; at the end, when all were passed on, `done`. */

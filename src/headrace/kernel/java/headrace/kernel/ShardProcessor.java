@@ -54,10 +54,11 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   private transient ValueState<byte[]> root;
   private transient List<Row> out;
   private transient List<String> origins;
-  private transient List<Long> replacing;
-  /** The number of the replacement that is given, or 0, and how many there were. */
+  private transient List<Long> pairs;
+  private transient List<Back> backs;
+  /** The {@link Origin#pair} that is given, or 0, and the last one. */
   private transient long pair;
-  private transient long pairs;
+  private transient long lastPair;
   /** The rows of either wave in the call at hand. */
   private transient int[] taken;
   /** Where the row at hand came from, in live mode. */
@@ -67,6 +68,9 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   private transient HashMap<Integer, long[]> senders;
   private transient long openedAt;
   private transient boolean endAsked;
+
+  /** A row that is taken back, to be given after all that come. */
+  private record Back(byte[] row, String origin, long pair) {}
 
   ShardProcessor(Operator operator) {
     this.operator = operator;
@@ -150,7 +154,9 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     }
     out = new ArrayList<>();
     origins = new ArrayList<>();
-    replacing = new ArrayList<>();
+    pairs = new ArrayList<>();
+    backs = new ArrayList<>();
+    lastPair = Origin.nextGroup(lastPair);
     taken = new int[2];
     now = Math.max(now, clock.getCurrentWatermarkInMs() * 1000);
     if (operator.live) horizon = now;
@@ -260,8 +266,9 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   }
 
   /**
-   * Gives a row in the place of another; either may be missing. In a view the row that comes is given first, and both as a
-   * {@link Origin#pair}, so that what is written is one record.
+   * Gives a row in the place of another; either may be missing. In a view the row that comes is given first, and both as an
+   * {@link Origin#pair}, so that what is written is one record. In live mode, where rows reach the next operator one by one, all
+   * rows that come are given before those that go: what only moves is never away.
    */
   final void replace(Object[] before, Object[] after) {
     if (before == null || after == null || !operator.view) {
@@ -269,7 +276,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       if (after != null) emit(after);
       return;
     }
-    pair = ++pairs;
+    pair = lastPair = operator.live ? lastPair + 1 : Origin.nextGroup(lastPair);
     emit(after);
     emit(ResultRow.minus(before));
     pair = 0;
@@ -283,7 +290,9 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   /** The same of a row that was made of one record, or of one among others. */
   final void emit(Object[] values, String origin) {
     // A copy: the projection writes every row to the same bytes.
-    give(projection.apply(new GenericInternalRow(values)).copy().getBytes(), origin);
+    byte[] packed = projection.apply(new GenericInternalRow(values)).copy().getBytes();
+    if (operator.view && operator.live && operator.changes && ResultRow.isMinus(values)) backs.add(new Back(packed, origin, pair));
+    else give(packed, origin);
   }
 
   /** Gives a row of the output that is packed already. */
@@ -293,16 +302,21 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
 
   private void give(byte[] row, String origin) {
     if (operator.live) origins.add(origin);
-    if (operator.view) replacing.add(pair);
+    if (operator.view) pairs.add(pair);
     out.add(RowFactory.create((Object) row));
   }
 
   private Iterator<Row> result() {
+    for (Back back : backs) {
+      pair = back.pair;
+      give(back.row, back.origin);
+    }
+    pair = 0;
     List<Row> given = out;
     int[] done = taken;
     out = null;
     java.util.Iterator<Row> each =
         operator.live ? Origin.telling(given, origins, () -> gauge.taken(done)) : given.iterator();
-    return scala.jdk.javaapi.CollectionConverters.asScala(operator.view ? Origin.pairing(each, replacing) : each);
+    return scala.jdk.javaapi.CollectionConverters.asScala(operator.view ? Origin.pairing(each, pairs) : each);
   }
 }
