@@ -275,6 +275,14 @@ class App:
                 'or capture it: `app.table("cards", hr.postgres("public.cards"), key="card")`',
             )
         columns = None if schema is None else options.schema(element, schema)
+        if columns is not None and names.CHANGE in map(str.lower, columns.names):
+            element.mistake(
+                "HR-004",
+                f"Column `{names.CHANGE}` of {element.label} has the name of the one that says what becomes of a row.",
+                found=columns.ddl,
+                fix="leave it out of the schema, and it is not read; or rename it where the table is written",
+                option="schema",
+            )
         keyed = options.key(element, key, columns)
         usual = name
         if isinstance(connector, Postgres):

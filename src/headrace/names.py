@@ -1,7 +1,8 @@
 """Every reserved name: columns, topics, groups, headers, paths.
 
-A user's column may not begin with `COLUMN_PREFIX`, and a declared name may not end in a reserved suffix or hold a
-character that a Kafka topic, a directory and a Python parameter cannot all hold.
+A user's column may not begin with `COLUMN_PREFIX`, nor a table's be `CHANGE`, which says what becomes of a row. A
+declared name may not end in a reserved suffix or hold a character that a Kafka topic, a directory and a Python
+parameter cannot all hold.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import re
 
 COLUMN_PREFIX = "__hr_"
+CHANGE = "change"
 DEAD_SUFFIX = ".dead"
 LATE_SUFFIX = ".late"
 STATE_DIRECTORY = ".headrace"

@@ -107,6 +107,12 @@ class Stage:
             stderr=subprocess.STDOUT,
         )
 
+    def left_slot(self, name: str = "") -> str:
+        """The slot of the app, or of another reader, as soon as the server has seen that its reader is gone."""
+        name = name or names.slot(self.app)
+        eventually(lambda: (there := slot.find(self.database, name)) is None or there.reader is None)
+        return name
+
     # What came out
 
     def records(self, table: str) -> list[Record]:

@@ -1,4 +1,5 @@
-"""Debezium's topic and ours for the same transactions: they differ in the documented fields, and in no other."""
+"""Debezium's topic and ours for the same transactions: they differ in the documented fields, and in no other, and the
+engine reads both."""
 
 from __future__ import annotations
 
@@ -8,10 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 from tests.capture.stage import Stage, eventually
 
+import headrace as hr
 from bench import debezium
+from headrace.engine.mode import Mode
+from headrace.engine.run import Run
 from headrace.log.consumer import Record, read
+from headrace.settings import Settings
 
 # Everything in a record that docs/reference/capture.md says to be each one's own.
 OWN = {"version", "ts_ms", "ts_us", "ts_ns", "snapshot", "sequence", "name", "lsn", "txId", "xmin"}
@@ -40,7 +46,7 @@ STATEMENTS = [
 
 @pytest.mark.deep
 @pytest.mark.timeout(600)
-def test_the_topics_are_the_same_but_for_what_is_documented(stage: Stage, tmp_path: Path):
+def test_the_topics_are_the_same_but_for_what_is_documented(stage: Stage, spark: SparkSession, tmp_path: Path):
     stage.execute("CREATE TYPE mood AS ENUM ('happy', 'sad')")
     stage.execute(
         "CREATE TABLE cards (id int PRIMARY KEY, owner text, amount numeric(12,5), day date, local timestamp,"
@@ -72,7 +78,7 @@ def test_the_topics_are_the_same_but_for_what_is_documented(stage: Stage, tmp_pa
         stage.execute("COMMIT")
         for table in ("cards", "full_cards"):
             eventually(lambda name=table: len(theirs(stage, name)) == len(stage.records(name)))
-    slot = f"debezium_theirs{stage.app}".lower()
+    slot = stage.left_slot(f"debezium_theirs{stage.app}".lower())
     stage.execute("SELECT pg_drop_replication_slot(%s)", slot)
     for table in ("cards", "full_cards"):
         ours = by_key(stage.records(table))
@@ -80,6 +86,37 @@ def test_the_topics_are_the_same_but_for_what_is_documented(stage: Stage, tmp_pa
         assert sorted(ours) == sorted(peers)
         for key in ours:
             assert ours[key] == peers[key], (table, key)
+    assert views(stage, spark, tmp_path) == [sorted(id_ for (id_,) in stage.execute("SELECT id FROM cards"))] * 2
+
+
+def views(stage: Stage, spark: SparkSession, directory: Path) -> list[list[int]]:
+    """The rows' ids in a view over Debezium's topic and in one over ours, which hold the same rows."""
+    app = hr.App(f"{stage.app}reader")
+    columns = "id int, owner string, amount decimal(12,5), at timestamp, ok boolean, numbers array<int>, mood string"
+    app.table("theirs", hr.debezium(f"theirs{stage.app}.public.cards"), key="id", schema=columns)
+    app.table("ours", hr.postgres("public.cards"), key="id", schema=columns, topic=stage.topic("cards"))
+
+    @app.view(key="id", topic=f"{stage.app}.of_theirs")
+    def of_theirs(theirs):
+        return theirs
+
+    @app.view(key="id", topic=f"{stage.app}.of_ours")
+    def of_ours(ours):
+        return ours
+
+    settings = Settings.model_construct(directory=directory)
+    with Run.start(app, mode=Mode.BATCH, settings=settings, bootstrap=stage.bootstrap, spark=spark):
+        pass
+    found = [
+        sorted((json.loads(record.value or b"{}") for record in read(stage.connection, f"{stage.app}.{view}")), key=_id)
+        for view in ("of_theirs", "of_ours")
+    ]
+    assert found[0] == found[1]
+    return [[row["id"] for row in rows] for rows in found]
+
+
+def _id(row: dict[str, Any]) -> int:
+    return row["id"]
 
 
 def theirs(stage: Stage, table: str) -> list[Record]:

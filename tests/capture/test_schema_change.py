@@ -6,6 +6,7 @@ from tests.capture.stage import Running, Stage, eventually
 
 from headrace import names
 from headrace.capture.capture import TableStatus
+from headrace.log.schema import Schema
 
 
 def status(running: Running, table: str) -> TableStatus:
@@ -66,7 +67,7 @@ def test_a_column_that_would_look_otherwise_pauses_its_table_and_no_other(stage:
 
 def test_a_declared_column_that_goes_away_pauses_the_table(stage: Stage):
     stage.execute("CREATE TABLE cards (id int PRIMARY KEY, owner text)")
-    with stage.capturing(stage.table("cards", columns=("id", "owner"))) as running:
+    with stage.capturing(stage.table("cards", columns=Schema.parse("id int, owner string").fields)) as running:
         running.wait_until_read()
         stage.execute("INSERT INTO cards VALUES (1, 'Ada')")
         stage.wait_until_equal("cards")

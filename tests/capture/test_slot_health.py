@@ -37,7 +37,7 @@ def test_a_dropped_slot_halts_and_a_new_snapshot_mends_it(stage: Stage):
     with stage.capturing(stage.table("cards")) as running:
         running.wait_until_read()
         stage.wait_until_equal("cards")
-    slot.drop(stage.database, names.slot(stage.app))
+    slot.drop(stage.database, stage.left_slot())
     stage.execute("DELETE FROM cards WHERE id <= 10")
     stage.execute("UPDATE cards SET owner = 'y' WHERE id = 11")
     with stage.capturing(stage.table("cards")) as running:
@@ -59,7 +59,7 @@ def test_a_slot_that_somebody_moved_on_is_lost(stage: Stage):
     with stage.capturing(stage.table("cards")) as running:
         running.wait_until_read()
     stage.execute("INSERT INTO cards VALUES (1)")
-    stage.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())", names.slot(stage.app))
+    stage.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())", stage.left_slot())
     with stage.capturing(stage.table("cards")) as running:
         running.wait_for("failed")
         assert "HR-607" in str(running.capture.status.error)

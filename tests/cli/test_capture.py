@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -81,6 +82,46 @@ def test_a_paused_table_is_told_and_makes_the_exit_code_1(stage: Stage, call: Ca
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 1
     assert "HR-611" in stage.log.read_text()
+
+
+def test_dev_captures_and_follows(
+    call: Call, process: Callable[..., subprocess.Popen[str]], stage: Stage, tmp_path: Path
+):
+    stage.execute("CREATE TABLE cards (id int PRIMARY KEY, owner text, spent numeric(10,2))")
+    stage.execute("INSERT INTO cards VALUES (1, 'Ada', 10.10), (2, 'Bo', 0)")
+    app = stage.declare(
+        'app.table("cards", hr.postgres("public.cards"), key="id")\n\n'
+        f'@app.view(key="id", topic="{stage.app}.spenders")\n'
+        "def spenders(cards):\n"
+        '    return cards.where("spent > 0")\n'
+    )
+    servers = {"HEADRACE_BOOTSTRAP": stage.bootstrap, "HEADRACE_POSTGRES": stage.url}
+    running = process("dev", app, "--no-console", **servers)
+
+    def spenders() -> list[tuple[object, ...]]:
+        if stage.execute("SELECT to_regclass(%s)", f'"{stage.app}".spenders') == [(None,)]:
+            return []
+        return stage.execute(f'SELECT id, owner, spent::text FROM "{stage.app}".spenders ORDER BY id')
+
+    try:
+        eventually(lambda: spenders() == [(1, "Ada", "10.10")], lambda: f"{spenders()}", seconds=240)
+        stage.execute("UPDATE cards SET spent = 0.30 WHERE id = 2")
+        stage.execute("DELETE FROM cards WHERE id = 1")
+        eventually(lambda: spenders() == [(2, "Bo", "0.30")], lambda: f"{spenders()}")
+        queries = ["cards.capture", "spenders", "spenders.postgres"]
+        eventually(lambda: [one["query"] for one in _status(call) if one["state"] == "running"] == queries)
+    finally:
+        running.send_signal(signal.SIGTERM)
+        out, errors = running.communicate(timeout=240)
+    assert running.returncode == 0, errors
+    assert "cards.capture: keeping up" in out
+    assert [one["state"] for one in _status(call)] == ["stopped"] * 3
+    assert str(conninfo_to_dict(stage.url)["password"]) not in out + errors + json.dumps(_status(call))
+    # What capture cannot do ends it, with its error.
+    stage.execute("SELECT pg_drop_replication_slot(%s)", stage.left_slot())
+    failed = process("dev", app, "--no-console", **servers)
+    out, errors = failed.communicate(timeout=240)
+    assert (failed.returncode, "HR-607" in errors) == (1, True), errors
 
 
 def test_slots_are_listed_and_dropped(stage: Stage, call: Call):

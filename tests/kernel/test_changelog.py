@@ -101,3 +101,12 @@ def test_the_envelope(spark: SparkSession, wrapped: bool):
         ("a", None, "-", 3),
     ]
     assert found[0][2] is not None
+
+
+def test_a_large_value_that_debezium_could_not_have_is_refused(spark: SparkSession):
+    key, ddl = b'{"id":"a"}', "id string NOT NULL, text string"
+    missing = b'{"after":{"id":"a","text":"__debezium_unavailable_value"},"op":"u"}'
+    records = [(key, b'{"after":{"id":"a","text":"large"},"op":"c"}'), (key, missing)]
+    assert decoded(spark, records, envelope=True, ddl=ddl) == [("a", "large", "+", 0)]
+    plain = [(b"a", b'{"id":"a","text":"__debezium_unavailable_value"}')]
+    assert decoded(spark, plain, envelope=False, ddl=ddl) == [("a", "__debezium_unavailable_value", "+", 0)]

@@ -13,7 +13,8 @@ relation      the rows of a table as JSON, by the columns that the stream announ
 difference    what has changed in a table's columns, and whether that can be followed
 envelope      a change in Debezium's form
 outbox        a row of an outbox as the event that it holds
-kinds         how the values of each type are written
+kinds         how the values of each type are written, and the type of a schema that holds them
+columns       the columns of a table as a schema, and whether declared ones can be read
 snapshot      the rows that were there before
 present       the keys that a topic holds
 state         what capture remembers, in the log

@@ -41,7 +41,7 @@ def difference(
     added = [name for name in new if name not in old]
     dropped = [name for name in old if name not in new]
     retyped = [name for name in new if name in old and new[name] != old[name]]
-    missing = [name for name in (*captured.key, *captured.columns) if name in dropped]
+    missing = [name for name in (*captured.key, *(field.name for field in captured.columns)) if name in dropped]
     if missing:
         return Difference("pause", f"the app declares the column `{missing[0]}`, which was dropped or renamed")
     for name in retyped:

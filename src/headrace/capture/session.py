@@ -21,8 +21,8 @@ from typing import Any
 import psycopg
 
 from headrace import names
+from headrace.capture import columns, outbox, pgoutput, prerequisites, present, publication, slot, state, table
 from headrace.capture import lsn as places
-from headrace.capture import outbox, pgoutput, prerequisites, present, publication, slot, state, table
 from headrace.capture.changes import Changes
 from headrace.capture.database import Away, connect, connect_for_replication
 from headrace.capture.difference import difference
@@ -36,7 +36,7 @@ from headrace.capture.snapshot import Reading
 from headrace.capture.state import Position, State, TableState
 from headrace.capture.stream import DATA, SlotLost, Stream
 from headrace.capture.table import Captured, Found
-from headrace.capture.writer import LARGEST, Writer
+from headrace.capture.writer import ROOM, Writer
 from headrace.errors import CaptureError
 from headrace.log import dead
 from headrace.log.connection import Connection
@@ -111,8 +111,8 @@ class Session:
         self._database = connect(order.url, "capture")
         self._stack.callback(self._database.close)
         prerequisites.check(self._database, self._name, order.tables)
-        found = {one.table: self._find(one) for one in order.tables}
         self._kinds = Kinds(self._database)
+        found = {one.table: self._find(one) for one in order.tables}
         made = ensure(order.connection, topics(order.app, order.tables))
         self._await_slot()
         self._writer = Writer(order.connection, order.app)
@@ -167,6 +167,7 @@ class Session:
             key = table.key(captured, found)
             if captured.is_outbox:
                 outbox.check(captured, found)
+            columns.check(captured, found, self._kinds)
         except CaptureError as error:
             if error.code in ("HR-603", "HR-620"):
                 raise
@@ -527,14 +528,13 @@ class _Replication:
 
 def topics(app: str, tables: Sequence[Captured]) -> list[Topic]:
     """Every topic that the capture of an app writes."""
-    config = {"max.message.bytes": str(LARGEST + 64 * 1024)}
     made = [state.topic(app)]
     for captured in tables:
         if captured.is_outbox:
             made.append(dead.declaration(captured.topic))
             made += [Topic(topic, captured.partitions) for topic in captured.streams.values()]
         else:
-            made.append(Topic(captured.topic, captured.partitions, compacted=True, config=config))
+            made.append(Topic(captured.topic, captured.partitions, compacted=True, config=ROOM))
     return made
 
 

@@ -15,13 +15,14 @@ from psycopg import sql
 
 from headrace.capture.database import translated
 from headrace.errors import CaptureError, Location
+from headrace.log.schema import Field
 
 _CLASS = """
 SELECT c.oid, c.relkind::text, c.relreplident::text, c.relpersistence::text
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
 """
 _COLUMNS = """
-SELECT attname::text, atttypid, atttypmod, attnotnull, atthasdef OR atthasmissing OR attidentity <> ''
+SELECT attname::text, atttypid, atttypmod, attndims, attnotnull, atthasdef OR atthasmissing OR attidentity <> ''
 FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
 """
 _INDICES = """
@@ -38,15 +39,15 @@ ORDER BY i.indisprimary DESC, x.relname
 
 @dataclass(frozen=True)
 class Captured:
-    """A table as declared. `columns` are those that the app names; an outbox has `streams` instead of a key: the topic
-    of each aggregate."""
+    """A table as declared. `columns` are those that the app declares; an outbox has `streams` instead of a key: the
+    topic of each aggregate."""
 
     name: str
     table: str
     topic: str
     key: tuple[str, ...]
     partitions: int
-    columns: tuple[str, ...] = ()
+    columns: tuple[Field, ...] = ()
     streams: Mapping[str, str] = field(default_factory=dict, hash=False)
     where: Location | None = None
 
@@ -80,6 +81,7 @@ class Column:
     name: str
     type: int
     modifier: int
+    dimensions: int
     required: bool
     filled: bool
 

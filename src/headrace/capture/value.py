@@ -31,12 +31,14 @@ _MARKS = {b"{": b"[", b"}": b"]", b",": b","}
 class Kind:
     """How the values of a type are written: two types of one `form` look the same to a reader.
 
-    Without `write` the text is JSON already. `harmless` text needs quotes and nothing else.
+    Without `write` the text is JSON already. `harmless` text needs quotes and nothing else. `type` is the type of a
+    schema's column that holds every value; of a decimal and an array it depends on the column (kinds.py).
     """
 
     form: str
     write: Write | None
     harmless: bool = False
+    type: str = "string"
 
 
 def text(raw: bytes) -> bytes:
@@ -81,8 +83,6 @@ def array(element: Write | None) -> Write:
     def write(raw: bytes) -> bytes:
         if raw[:1] == b"[":  # bounds that do not begin at 1
             raw = raw[raw.index(b"=") + 1 :]
-        if raw[:1] != b"{":  # oidvector and int2vector, which are arrays of another form
-            return text(raw)
         parts: list[bytes] = []
         for found in _ARRAY.finditer(raw):
             if mark := found["mark"]:
@@ -99,27 +99,28 @@ def array(element: Write | None) -> Write:
     return write
 
 
-WHOLE = Kind("whole number", None)
-BOOLEAN = Kind("boolean", boolean)
-FLOAT = Kind("float", floating)
+WHOLE = "whole number"
+FLOAT = "float"
+DECIMAL = Kind("decimal", text, harmless=True)
 TEXT = Kind("text", text)
-BINARY = Kind("binary", binary)
 
 KINDS: dict[int, Kind] = {
-    16: BOOLEAN,
-    17: BINARY,
-    20: WHOLE,
-    21: WHOLE,
-    23: WHOLE,
-    26: WHOLE,
-    700: FLOAT,
-    701: FLOAT,
-    1082: Kind("date", text, harmless=True),
+    16: Kind("boolean", boolean, type="boolean"),
+    17: Kind("binary", binary, type="binary"),
+    20: Kind(WHOLE, None, type="bigint"),
+    21: Kind(WHOLE, None, type="smallint"),
+    22: TEXT,  # int2vector and oidvector: their text is not that of other arrays
+    23: Kind(WHOLE, None, type="int"),
+    26: Kind(WHOLE, None, type="bigint"),
+    30: TEXT,
+    700: Kind(FLOAT, floating, type="float"),
+    701: Kind(FLOAT, floating, type="double"),
+    1082: Kind("date", text, harmless=True, type="date"),
     1083: Kind("time", text, harmless=True),
-    1114: Kind("timestamp", local),
-    1184: Kind("timestamp with time zone", moment),
+    1114: Kind("timestamp", local, type="timestamp_ntz"),
+    1184: Kind("timestamp with time zone", moment, type="timestamp"),
     1266: Kind("time with time zone", text, harmless=True),
-    1700: Kind("decimal", text, harmless=True),
+    1700: DECIMAL,
     2950: Kind("text", text, harmless=True),
 }
 """PostgreSQL's own types by their number, where they are not simply text."""

@@ -114,3 +114,5 @@ class Writer:
 
 LARGEST = LARGEST_RECORD - 64 * 1024
 """What a record's value may have at most."""
+ROOM = {"max.message.bytes": str(LARGEST + 64 * 1024)}
+"""How the topic of a table is configured, so that it takes such records."""

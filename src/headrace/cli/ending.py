@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Annotated
 
 import typer
 
 from headrace import duration
+
+For = Annotated[
+    str | None, typer.Option("--for", metavar="DURATION", help="End after this time, such as 60s.", show_default=False)
+]
 
 
 @contextmanager
@@ -29,3 +36,9 @@ def seconds(text: str | None) -> float | None:
         return None if text is None else duration.parse(text) / 1000
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--for") from None
+
+
+def ending_at(text: str | None) -> float:
+    """When `--for` is over, by the clock of `time.monotonic`."""
+    lasting = seconds(text)
+    return math.inf if lasting is None else time.monotonic() + lasting

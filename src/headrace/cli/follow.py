@@ -8,29 +8,21 @@ which loses nothing. A follower that cannot go on is told of, the others go on, 
 
 from __future__ import annotations
 
-import math
 import os
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
-from types import FrameType
+from dataclasses import dataclass, replace
 from typing import Annotated, cast
 
-import psycopg
 import typer
-from psycopg.conninfo import conninfo_to_dict
 
 from headrace import names
-from headrace.cli import terminal
-from headrace.cli.ending import seconds, signals
+from headrace.cli import companion, terminal
+from headrace.cli.companion import Companion, Stop
+from headrace.cli.ending import For, ending_at
 from headrace.cli.place import AppFile, AsJson, Bootstrap, load_app, settings_at
-from headrace.cli.status import line
-from headrace.engine import progress
-from headrace.engine.progress import Progress
-from headrace.errors import FollowError, PartError
+from headrace.engine.progress import Progress, State
+from headrace.errors import FollowError
 from headrace.followers.crew import Crew, Task
 from headrace.followers.follower import Follower, Status
 from headrace.followers.store import Positions
@@ -40,12 +32,9 @@ from headrace.graph.follow import Webhook
 from headrace.graph.graph import Graph
 from headrace.log.catalogue import View
 from headrace.log.connection import Connection
-from headrace.parts import address
 from headrace.parts.embedded import Parts
 from headrace.settings import Settings
 
-LINE_S = 5.0
-PROGRESS_S = 1.0
 MODE = "follow"
 
 
@@ -63,9 +52,6 @@ Rebuild = Annotated[
         show_default=False,
     ),
 ]
-For = Annotated[
-    str | None, typer.Option("--for", metavar="DURATION", help="End after this time, such as 60s.", show_default=False)
-]
 
 
 def follow(
@@ -79,40 +65,77 @@ def follow(
 ) -> None:
     """Keep the tables of an app's views, and its webhooks, at what the log says."""
     settings = settings_at(app, bootstrap=bootstrap)
-    lasting_s = seconds(lasting)
-    until = math.inf if lasting_s is None else time.monotonic() + lasting_s
+    until = ending_at(lasting)
     graph = load_app(app).graph()
     planned = _chosen(graph, only or (), rebuild or ())
     targets = {one.name: _target(one.name, one.webhook) for one in planned if one.webhook is not None}
-    stopped, ready = threading.Event(), threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        if not ready.is_set() or stopped.is_set():
-            raise KeyboardInterrupt
-        stopped.set()
-
-    try:
-        with signals(stop), _stores(settings, planned) as (parts, url):
-            # Options for another broker are not for the embedded one.
-            settings = settings.model_copy(update={"kafka": parts.kafka_options})
-            connection = Connection.of(settings, parts.bootstrap)
-            tasks = [one.task(graph.app, url, targets.get(one.name), connection) for one in planned]
-            with Crew(graph.app, connection, tasks) as crew:
-                ready.set()
-                telling = _Telling(graph.app, settings, as_json=as_json)
-                terminal.note(f"following {', '.join(one.name for one in planned)}")
-                while not stopped.wait(PROGRESS_S / 5) and time.monotonic() < until and not crew.all_failed:
-                    crew.look_after()
-                    telling.tell(crew)
-                terminal.note("stopping")
-            telling.tell(crew, last=True)
-    except KeyboardInterrupt:
-        if ready.is_set():
-            raise
-        terminal.note("stopped before anything was followed")
-        return
-    if crew.failures:
+    stop = Stop()
+    running: Following | None = None
+    with stop.heeded(), _stores(settings, planned) as (parts, url):
+        # Options for another broker are not for the embedded one.
+        settings = settings.model_copy(update={"kafka": parts.kafka_options})
+        connection = Connection.of(settings, parts.bootstrap)
+        tasks = [one.task(graph.app, url, targets.get(one.name), connection) for one in planned]
+        with Following(graph.app, settings, connection, tasks) as running:
+            stop.ready.set()
+            companion.attend(running, stop, until, as_json=as_json)
+            terminal.note("stopping")
+        if as_json:
+            companion.show(running, 0.0, as_json=True)
+    if running is not None and running.is_in_trouble:
         raise typer.Exit(1)
+
+
+class Following(Companion):
+    """The followers of an app; one that cannot go on is told of, and the others go on."""
+
+    def __init__(self, app: str, settings: Settings, connection: Connection, tasks: Sequence[Task]) -> None:
+        super().__init__(app, MODE, settings)
+        self._crew = Crew(app, connection, tasks)
+        self._names = [task.name for task in tasks]
+        self._failed: set[str] = set()
+
+    @property
+    def is_over(self) -> bool:
+        return self._crew.all_failed
+
+    @property
+    def is_in_trouble(self) -> bool:
+        return bool(self._crew.failures)
+
+    def step(self) -> bool:
+        self._crew.look_after()
+        return super().step()
+
+    def _begin(self) -> None:
+        terminal.note(f"following {', '.join(self._names)}")
+
+    def _end(self) -> None:
+        self._crew.stop()
+
+    def _look(self) -> list[Progress]:
+        statuses = self._crew.statuses
+        for name, (_, status) in statuses.items():
+            if status.error is not None and name not in self._failed:
+                self._failed.add(name)
+                terminal.fail(status.error)
+        return [self._told_of(name, topic, status) for name, (topic, status) in statuses.items()]
+
+    def _told_of(self, name: str, topic: str, status: Status) -> Progress:
+        return self._event(
+            name,
+            "running" if status.state == "waiting" else cast(State, status.state),
+            status.applied,
+            event_time=status.last,
+            lag={f"{topic}[{partition}]": count for partition, count in sorted(status.lag.items())},
+            dead=status.dead,
+            error=str(status.error) if status.error else status.waiting,
+        )
+
+
+def tables(graph: Graph, url: str, connection: Connection) -> list[Task]:
+    """The followers that keep the tables of an app's views."""
+    return [one.task(graph.app, url, None, connection) for one in _views(graph)]
 
 
 @dataclass(frozen=True)
@@ -149,8 +172,12 @@ class _Planned:
         return Task(self.name, self.node, self.is_view, make)
 
 
+def _views(graph: Graph) -> list[_Planned]:
+    return [_Planned(node.name, node.topic, True, None) for node in graph.derived if node.kind == "view"]
+
+
 def _chosen(graph: Graph, only: Sequence[str], rebuild: Sequence[str]) -> list[_Planned]:
-    every = [_Planned(node.name, node.topic, True, None) for node in graph.derived if node.kind == "view"]
+    every = _views(graph)
     for declared in graph.follows:
         node = graph.node(declared.of)
         every.append(_Planned(node.name, node.topic, node.kind == "view", declared.to))
@@ -196,76 +223,7 @@ def _stores(settings: Settings, planned: Sequence[_Planned]) -> Iterator[tuple[P
         if not tables:
             yield parts, None
         elif settings.postgres:
-            _check(settings.postgres)
+            companion.check(settings.postgres, "The tables wait")
             yield parts, settings.postgres
         else:
             yield parts, parts.postgres_url
-
-
-def _check(url: str) -> None:
-    """An address that cannot be read is an error; a server that is away is waited for."""
-    try:
-        address.require_postgres(url, seconds=3)
-    except PartError as error:
-        try:
-            conninfo_to_dict(url)
-        except psycopg.ProgrammingError:
-            raise error from None
-        terminal.note(f"{error.what} The tables wait for it.")
-
-
-class _Telling:
-    """Writes the progress of the followers beside that of the queries, and says how they do."""
-
-    def __init__(self, app: str, settings: Settings, *, as_json: bool) -> None:
-        self._app = app
-        self._settings = settings
-        self._as_json = as_json
-        self._started_at = _now()
-        self._written = self._told = 0.0
-        self._rates: dict[str, tuple[float, int]] = {}
-        self._failed: set[str] = set()
-
-    def tell(self, crew: Crew, *, last: bool = False) -> None:
-        now = time.monotonic()
-        if not last and now - self._written < PROGRESS_S:
-            return
-        self._written = now
-        events = [self._event(name, topic, status) for name, (topic, status) in crew.statuses.items()]
-        for event in events:
-            progress.write(self._settings, event)
-            if self._as_json:
-                terminal.out_json(asdict(event))
-        for name, (_, status) in crew.statuses.items():
-            if status.error is not None and name not in self._failed:
-                self._failed.add(name)
-                terminal.fail(status.error)
-        if not self._as_json and not last and now - self._told >= LINE_S:
-            self._told = now
-            terminal.note(line(events))
-
-    def _event(self, name: str, topic: str, status: Status) -> Progress:
-        now = time.monotonic()
-        then, before = self._rates.get(name, (now, status.applied))
-        self._rates[name] = (now, status.applied)
-        states: dict[str, progress.State] = {"waiting": "running"}
-        error = str(status.error) if status.error else status.waiting
-        return Progress(
-            app=self._app,
-            query=name,
-            mode=MODE,
-            state=states.get(status.state, cast(progress.State, status.state)),
-            at=_now(),
-            started_at=self._started_at,
-            pid=os.getpid(),
-            rows_in=status.applied,
-            rows_per_second=round(max(0.0, (status.applied - before) / (now - then)), 1) if now > then else 0.0,
-            event_time=status.last,
-            lag={f"{topic}[{partition}]": count for partition, count in sorted(status.lag.items())},
-            dead=status.dead,
-            error=error,
-        )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

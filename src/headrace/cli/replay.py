@@ -19,9 +19,10 @@ from headrace.cli import table, terminal
 from headrace.cli.ending import signals
 from headrace.cli.place import AppFile, AsJson, Bootstrap, load_app, settings_at
 from headrace.cli.run import Checkpoints, Master
+from headrace.cli.servers import serving
 from headrace.cli.status import line
+from headrace.engine import captured
 from headrace.log.connection import Connection
-from headrace.parts.embedded import Parts
 
 if TYPE_CHECKING:
     from headrace.engine.replay import Built
@@ -69,8 +70,7 @@ def replay(
         signal.signal(signal.SIGINT, stop)  # Spark takes it for itself when it starts
         terminal.note(text)
 
-    with signals(stop), Parts.start(settings, report=terminal.note) as parts:
-        settings = settings.model_copy(update={"kafka": parts.kafka_options})
+    with signals(stop), serving(settings, source=captured.asks(graph)) as (parts, settings):
         built = build(
             graph,
             name,

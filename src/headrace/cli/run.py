@@ -1,5 +1,9 @@
 """Running an app: `run` for production, `dev` for a laptop.
 
+`run` runs the queries, and `headrace capture` and `headrace follow` run beside it, wherever they are put. `dev` does
+all of it: it captures the app's tables, and where it has a PostgreSQL, of the settings or to capture from, it keeps the
+tables of the views there. A capture that cannot go on ends it. Webhooks are left to `headrace follow`.
+
 Kafka is the one of the settings; without an address it is the embedded one, found or started. SIGTERM and Ctrl-C end a
 run in order: the queries, then Spark, then the parts that were started here, and the exit code is 0. A second signal
 ends it at once; what was read and not committed is read again by the next run. A batch that is interrupted is not
@@ -22,16 +26,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from headrace.cli import terminal
-from headrace.cli.ending import seconds, signals
+from headrace.capture.session import Order
+from headrace.cli import capture, follow, terminal
+from headrace.cli.capture import Capturing
+from headrace.cli.companion import STEP_S, Companion
+from headrace.cli.ending import For, seconds, signals
+from headrace.cli.follow import Following
 from headrace.cli.place import AppFile, AsJson, Bootstrap, load_app, settings_at
+from headrace.cli.servers import serving
 from headrace.cli.status import line, screen
-from headrace.engine import version
+from headrace.engine import captured, version
 from headrace.engine.mode import Mode
 from headrace.engine.progress import Progress
 from headrace.graph.graph import Graph
 from headrace.graph.plan import plan
-from headrace.parts.embedded import Parts
+from headrace.log.connection import Connection
 from headrace.serve.beside import Beside
 from headrace.settings import Settings
 
@@ -52,9 +61,6 @@ Checkpoints = Annotated[
 Only = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help="Run this query and not the others; can be given again.", show_default=False),
-]
-For = Annotated[
-    str | None, typer.Option("--for", metavar="DURATION", help="End after this time, such as 60s.", show_default=False)
 ]
 
 
@@ -116,7 +122,7 @@ def dev(
             terminal.out(terminal.columns(rows))
             yield stack.enter_context(screen())
 
-    _carry_out(app, settings, mode=Mode.LIVE, only=only or (), ending=ending, shown=shown)
+    _carry_out(app, settings, mode=Mode.LIVE, only=only or (), ending=ending, shown=shown, alone=False)
 
 
 @dataclass(frozen=True)
@@ -136,8 +142,10 @@ def _carry_out(
     ending: _Ending,
     shown: Callable[[Graph, str], AbstractContextManager[Show]],
     ended: Show = lambda events: None,
+    alone: bool = True,
 ) -> None:
-    """Run the app to its end; `ended` gets the last event of every query, also of a run that failed."""
+    """Run the app to its end; `ended` gets the last event of every query, also of a run that failed. Unless `alone`,
+    its capture and the followers of its views run beside it."""
     app = load_app(file)
     graph = app.graph()
     # Spark is loaded only by the commands that run it.
@@ -152,17 +160,29 @@ def _carry_out(
         stopped.set()
         run.request_stop()
 
+    tables = () if alone else captured.captured(graph)
+    beside: list[Companion] = []
     try:
-        with signals(stop), Parts.start(settings, report=terminal.note) as parts:
-            # Options for another broker are not for the embedded one.
-            settings = settings.model_copy(update={"kafka": parts.kafka_options})
+        with (
+            signals(stop),
+            serving(settings, source=bool(tables or captured.asks(graph))) as (parts, known),
+            ExitStack() as stack,
+        ):
+            connection = Connection.of(known, parts.bootstrap)
+            if tables:
+                order = Order(graph.app, known.source or known.postgres or "", connection, tables)
+                warning = capture.size(capture.WARNING, "--wal-warning")
+                beside.append(stack.enter_context(Capturing(order, known, warning=warning)))
             with Run.start(
-                app, mode=mode, settings=settings, bootstrap=parts.bootstrap, only=only, report=terminal.note
+                app, mode=mode, settings=known, bootstrap=parts.bootstrap, only=only, report=terminal.note
             ) as run:
                 signal.signal(signal.SIGINT, stop)  # Spark has taken it for itself
+                followers = follow.tables(graph, known.postgres, connection) if known.postgres and not alone else []
+                if followers:
+                    beside.append(stack.enter_context(Following(graph.app, known, connection, followers)))
                 if mode is not Mode.BATCH:
                     with shown(version.current(graph, run.connection), parts.bootstrap) as show:
-                        _watch(run, stopped, ending, show)
+                        _watch(run, stopped, ending, show, beside)
                     terminal.note("stopping")
     except KeyboardInterrupt:
         if run is not None or mode is Mode.BATCH:
@@ -171,13 +191,22 @@ def _carry_out(
     finally:
         if run is not None:
             ended(run.progress())
+    if any(one.is_in_trouble for one in beside):
+        raise typer.Exit(1)
 
 
-def _watch(run: Run, stopped: threading.Event, ending: _Ending, show: Show) -> None:
+def _watch(run: Run, stopped: threading.Event, ending: _Ending, show: Show, beside: Sequence[Companion]) -> None:
     until = math.inf if ending.seconds is None else time.monotonic() + ending.seconds
+    shown = -math.inf
     while not stopped.is_set() and (left := until - time.monotonic()) > 0:
-        run.wait(min(ending.every, left))
-        show(run.progress())
+        run.wait(min(STEP_S, left))
+        for one in beside:
+            one.step()
+            if isinstance(one, Capturing) and one.error is not None:
+                raise one.error
+        if time.monotonic() - shown >= ending.every:
+            shown = time.monotonic()
+            show([*run.progress(), *(event for one in beside for event in one.events)])
 
 
 def _tell(events: Sequence[Progress]) -> None:

@@ -1,9 +1,10 @@
 """Where a query keeps its place, and what it was when it began.
 
 One directory a query: Spark's offsets, commits and state, and `headrace.json` with what the state depends on: the
-topics that are read and the stateful operators. A declaration that no longer fits is refused before Spark touches the
-state, with the difference and the choices. A lock on `headrace.lock` (released by the system when the process ends,
-however it ends) keeps a second driver away. Both need a file system: under another URI neither is done.
+topics that are read, the stateful operators, and the columns of tables that the database told. A declaration that no
+longer fits is refused before Spark touches the state, with the difference and the choices. A lock on `headrace.lock`
+(released by the system when the process ends, however it ends) keeps a second driver away. Both need a file system:
+under another URI neither is done.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from headrace.errors import Location, RunError
+from headrace.log.schema import Schema
 from headrace.settings import Settings
 
 _FACTS = "headrace.json"
@@ -71,14 +74,35 @@ def held(place: str, app: str, query: str) -> Iterator[None]:
         yield
 
 
-def check(place: str, query: str, topics: Mapping[str, str], operators: list[str], where: Location) -> None:
+def columns(place: str) -> dict[str, Schema]:
+    """The columns that a query has taken from the database when it began, by table."""
+    directory = local(place)
+    file = directory / _FACTS if directory else None
+    if file is None or not file.exists():
+        return {}
+    told = json.loads(file.read_text(encoding="utf-8")).get("columns", {})
+    return {table: Schema.parse(ddl) for table, ddl in told.items()}
+
+
+def check(
+    place: str,
+    query: str,
+    topics: Mapping[str, str],
+    operators: list[str],
+    where: Location,
+    *,
+    tables: Mapping[str, Schema] | None = None,
+) -> None:
     """Compare with what the checkpoint was made for; the first start writes it down. `topics` are the identities of
-    those that are read, by name."""
+    those that are read, by name; `tables` have their columns from the database."""
     directory = local(place)
     if directory is None:
         return
     file = directory / _FACTS
-    facts = {"topics": sorted(topics), "operators": operators, "identities": dict(sorted(topics.items()))}
+    facts: dict[str, Any] = {"topics": sorted(topics), "operators": operators}
+    facts["identities"] = dict(sorted(topics.items()))
+    if tables:
+        facts["columns"] = {table: schema.ddl for table, schema in sorted(tables.items())}
     if not file.exists():
         file.write_text(json.dumps(facts), encoding="utf-8")
         return

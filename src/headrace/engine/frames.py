@@ -23,6 +23,7 @@ from headrace.graph.node import Derived, Node, Source
 from headrace.graph.plan import Query
 from headrace.kernel import bridge
 from headrace.log.connection import Connection
+from headrace.log.schema import Schema
 from headrace.operators import table
 from headrace.operators.event_time import EventTime, mark, marked
 from headrace.operators.upserts import to_upserts
@@ -37,7 +38,8 @@ class Frames:
     """Builds the frames of one run, which `run` names. `schemas` remembers what each written node holds.
 
     `starts` are the offsets at which a query without a checkpoint begins, by topic and as Spark takes them; topics that
-    it does not name are read from their beginning.
+    it does not name are read from their beginning. `columns` are those of tables that leave them to the database, by
+    query and table.
     """
 
     spark: SparkSession
@@ -47,6 +49,7 @@ class Frames:
     run: str = ""
     schemas: dict[str, StructType] = field(default_factory=dict)
     starts: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, Mapping[str, Schema]] = field(default_factory=dict)
 
     def result(self, query: Query) -> tuple[DataFrame, bridge.Build]:
         """The rows of a query, and the operators that it has."""
@@ -128,20 +131,13 @@ class Frames:
             schema = self.schemas[node.name]
             time = marked(schema)
             return self._read(query, node, schema.toDDL(), time)
-        if node.schema is None:
-            raise RunError(
-                "HR-304",
-                f"`{query.name}` reads the table `{node.name}`, whose columns are not declared.",
-                where=node.where,
-                found=f"table {node.name} without a schema",
-                fix='declare the columns that are read, such as schema="card string, owner string"',
-            )
+        schema = node.schema or self.columns[query.name][node.name]
         if node.kind == "table":
-            return self._table(query, node, node.schema.ddl)
+            return self._table(query, node, schema.ddl)
         time = None
         if node.event_time:
             time = EventTime(node.event_time, node.delay_ms, node.idle_ms, node.delay_share, node.delay_least_ms)
-        return self._read(query, node, node.schema.ddl, time)
+        return self._read(query, node, schema.ddl, time)
 
     def _records(self, topic: str) -> DataFrame:
         """The committed records of a topic, from the beginning."""

@@ -129,7 +129,8 @@ def write(
     if mode is Mode.LIVE:
         listeners = ",".join(filter(None, (kafka.get("kafka.interceptor.classes"), bridge.IN_FLIGHT)))
         writer = writer.options(**{"kafka.interceptor.classes": listeners, "kafka.headrace.query": query.name})
-        return writer.format("kafka").trigger(realTime=batch).start()  # pyright: ignore[reportCallIssue]
+        with bridge.joining(records):
+            return writer.format("kafka").trigger(realTime=batch).start()  # pyright: ignore[reportCallIssue]
     writer = writer.format(bridge.TRANSACTIONAL_SINK).options(name=build.sink, run=build.run)
     return writer.trigger(processingTime="0 seconds").start()
 

@@ -32,7 +32,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import headrace.errors
 from headrace import duration
 from headrace.app import App
-from headrace.engine import checkpoint, offsets, orders, progress, topics, version, views
+from headrace.engine import captured, checkpoint, offsets, orders, progress, topics, version, views
 from headrace.engine.frames import Frames
 from headrace.engine.mode import Mode
 from headrace.engine.progress import Progress, State
@@ -107,6 +107,8 @@ class Run:
         graph = version.current(declared, connection)
         queries = _chosen(plan(graph), only)
         with contextlib.ExitStack() as undo:
+            needed = [query for query in plan(graph) if query in queries or _feeds(query, queries)]
+            tables = captured.known(graph, needed, mode, settings, report)
             places = {query.name: checkpoint.location(settings, graph.app, query.name) for query in queries}
             held = undo.enter_context(contextlib.ExitStack())
             if mode is not Mode.BATCH:
@@ -122,7 +124,7 @@ class Run:
                 undo.callback(spark.stop)
             run = cls(graph.app, mode, settings, connection, spark)
             run._owns_spark, run._places = owns, places
-            frames = Frames(spark, graph, mode, connection, run._id, starts=beside or {})
+            frames = Frames(spark, graph, mode, connection, run._id, starts=beside or {}, columns=tables)
             if mode is Mode.BATCH:
                 run._batch(frames, queries, report)
             else:
@@ -133,7 +135,7 @@ class Run:
                     if query in queries:
                         undo.callback(run._add(frames, query, places[query.name], identities).stop)
                         report(f"running {query.name} ({mode})")
-                    elif any(query.node.name in other.reads for other in queries):
+                    elif query in needed:
                         frames.result(query)
                 run.outputs = {q.name: views.described(graph, q, frames.schemas[q.node.name]) for q in queries}
                 if beside is None:
@@ -230,7 +232,9 @@ class Run:
         bridge.forget(self.spark, query.name)
         records, build = frames.records(query)
         read = {name: identities[name] for name in sorted(frames.graph.node(name).topic for name in query.reads)}
-        checkpoint.check(place, query.name, read, build.operators, query.node.where)
+        checkpoint.check(
+            place, query.name, read, build.operators, query.node.where, tables=frames.columns.get(query.name)
+        )
         if lost := offsets.lost(self.connection, checkpoint.reached(place)):
             raise RunError(
                 "HR-309",
@@ -432,6 +436,10 @@ def _package(settings: Settings) -> Path:
         for file in sorted(settings.directory.glob("*.py")):
             out.write(file, file.name)
     return target
+
+
+def _feeds(query: Query, others: Sequence[Query]) -> bool:
+    return any(query.node.name in other.reads for other in others)
 
 
 def _chosen(queries: Sequence[Query], only: Sequence[str]) -> list[Query]:

@@ -33,6 +33,7 @@ _SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.locality.wait": "0s",
     "spark.plugins": bridge.PLUGIN,
+    "spark.shuffle.manager.incremental": bridge.SHUFFLE,
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",

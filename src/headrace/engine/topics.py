@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace import names
-from headrace.graph.connector import Debezium
+from headrace.capture.writer import ROOM
+from headrace.graph.connector import Debezium, Postgres
 from headrace.graph.graph import Graph
 from headrace.graph.node import Node, Source
 from headrace.graph.plan import Query
@@ -14,8 +15,10 @@ from headrace.log.topic import Topic
 
 
 def of_node(node: Node) -> Topic:
-    """The topic of a declared node: a table or view is compacted."""
-    return Topic(node.topic, node.partitions, node.retention_ms, compacted=node.kind in ("table", "view"))
+    """The topic of a declared node: a table or view is compacted, a captured table has the topic that capture makes."""
+    captured = isinstance(node, Source) and isinstance(node.connector, Postgres)
+    compacted = node.kind in ("table", "view")
+    return Topic(node.topic, node.partitions, node.retention_ms, compacted=compacted, config=ROOM if captured else {})
 
 
 def needed(graph: Graph, queries: Iterable[Query]) -> list[Topic]:

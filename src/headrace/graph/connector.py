@@ -1,12 +1,14 @@
 """Where a table or stream comes from when it is not simply a topic.
 
-A connector is a definition: nothing is opened when it is made.
+A connector is a definition: nothing is opened when it is made. `system` is what it reads from, `of` what it reads
+there.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 from headrace import names
 from headrace.call import calling
@@ -17,40 +19,29 @@ _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}\.[A-Za-z_][A-Za-z0-9_$]{0,62}
 
 
 @dataclass(frozen=True)
-class Postgres:
-    """A PostgreSQL table, captured from the write-ahead log; `table` is `schema.table` as PostgreSQL spells it."""
+class _Table:
+    """A table of PostgreSQL; `table` is `schema.table` as PostgreSQL spells it."""
 
     table: str
+    system: ClassVar[str] = "PostgreSQL"
 
     @property
     def of(self) -> str:
         """What it reads there."""
         return self.table
 
-    @property
-    def system(self) -> str:
-        """What it reads from."""
-        return "PostgreSQL"
+
+@dataclass(frozen=True)
+class Postgres(_Table):
+    """A PostgreSQL table, captured from the write-ahead log."""
 
     def __str__(self) -> str:
         return f"postgres {self.table}"
 
 
 @dataclass(frozen=True)
-class Outbox:
+class Outbox(_Table):
     """A PostgreSQL table of events that applications write in their own transactions."""
-
-    table: str
-
-    @property
-    def of(self) -> str:
-        """What it reads there."""
-        return self.table
-
-    @property
-    def system(self) -> str:
-        """What it reads from."""
-        return "PostgreSQL"
 
     def __str__(self) -> str:
         return f"the outbox {self.table}"
@@ -61,16 +52,12 @@ class Debezium:
     """A topic that Debezium writes, from whichever database."""
 
     topic: str
+    system: ClassVar[str] = "Debezium"
 
     @property
     def of(self) -> str:
         """What it reads there."""
         return self.topic
-
-    @property
-    def system(self) -> str:
-        """What it reads from."""
-        return "Debezium"
 
     def __str__(self) -> str:
         return f"debezium {self.topic}"

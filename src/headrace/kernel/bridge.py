@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 Clock = Any  # the kernel's object
 PLUGIN = "headrace.kernel.MeterPlugin"
+SHUFFLE = "headrace.kernel.PartitionShuffle"
 TRANSACTIONAL_SINK = "headrace.kernel.TransactionalSink"
 IN_FLIGHT = "headrace.kernel.InFlight"
 PACKED = "__hr_row"
@@ -88,6 +89,9 @@ class Gauge:
 
 _BUILD: ContextVar[Build | None] = ContextVar("headrace_build", default=None)
 _NO_TIME = -(2**63)
+_LAYOUT = ("size_ms", "every_ms", "offset_ms", "gap_ms", "within_ms", "timezone", "n", "score", "lower_ms", "upper_ms",
+           "slice_ms", "sides", "whole", "taken_back", "holds")  # fmt: skip
+_CHECKS = "spark.sql.streaming.unsupportedOperationCheck"
 _HOT_KEY = 3
 
 
@@ -218,11 +222,7 @@ def sharded(rows: DataFrame, spec: Mapping[str, Any]) -> DataFrame:
     shards = spark.conf.get("spark.sql.shuffle.partitions")
     keys = ", ".join(f"{name} {rows.schema[name].dataType.simpleString()}" for name in spec["by"])
     aggregates = ", ".join(f"{one['name']} {one['kind']} {one['type']}" for one in spec["aggregates"])
-    layout = {
-        name: spec[name]
-        for name in ("size_ms", "every_ms", "offset_ms", "gap_ms", "within_ms", "timezone", "n", "score", "taken_back")
-        if spec.get(name)
-    }
+    layout = {name: spec[name] for name in _LAYOUT if spec.get(name)}
     late = _late_rows(spark, spec["operator"], f"{spec['kind']} {layout} by {keys} of {aggregates} in {shards} shards")
     time = rows.schema[spec["time"]].metadata if spec["time"] else {}
     frame = _kernel(spark).Operator.rows(
@@ -239,6 +239,20 @@ def sharded(rows: DataFrame, spec: Mapping[str, Any]) -> DataFrame:
         late,
     )
     return DataFrame(frame, spark)
+
+
+@contextmanager
+def joining(rows: DataFrame) -> Iterator[None]:
+    """Inside, Spark lets a query of these rows start live though there are operators before a union (the kernel's
+    `SHUFFLE` can read them). Everything else that Spark asks of a plan is asked here."""
+    spark = rows.sparkSession
+    _kernel(spark).PartitionShuffle.check(rows._jdf)
+    before = spark.conf.get(_CHECKS) or "true"
+    spark.conf.set(_CHECKS, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(_CHECKS, before)
 
 
 def unique(rows: DataFrame, key: Sequence[str]) -> bool:

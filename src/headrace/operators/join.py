@@ -1,6 +1,8 @@
 """`join`: rows of two sides that are equal in some columns.
 
-    hr.join(orders, products, on={"product": "id"}, how="left")
+    hr.join(orders, products, on={"product": "id"}, how="left")               # tables
+    hr.join(clicks, impressions, on="ad", within=("-1 hour", "0"))            # streams: interval_join.py
+    hr.join(payments, cards, on="card")                                       # a stream and a table: lookup_join.py
 
 **Tables.** Both sides are tables of changes (table.py), and so is the result: when a row of either side comes, goes or
 changes, the results that it is part of do. One row may meet many, on both sides. `how` says whose rows stay without a
@@ -13,163 +15,89 @@ error. A null in `on` is equal to nothing, not even to null.
 
 **Convergence.** The rows put there and not taken back are the join of the rows that both tables have.
 
-**Modes.** Exact and batch. Spark's real-time mode takes no operator before a union, which the reading of tables is.
-
 **State.** All rows of both sides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from datetime import timedelta
+from typing import Literal
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DataType, StringType
 
 from headrace.call import calling
 from headrace.errors import DeclarationError
-from headrace.kernel import bridge
-from headrace.names import COLUMN_PREFIX
-from headrace.operators import aggregate, table
-from headrace.operators.window import CHANGE, check_word, ddl, quoted
+from headrace.operators import table
+from headrace.operators.interval_join import Within, interval_join
+from headrace.operators.lookup_join import lookup_join, versions
+from headrace.operators.sides import On, Sides
+from headrace.operators.window import CHANGE, check_word, length
 
 How = Literal["inner", "left", "right", "full"]
-On = str | Sequence[str] | Mapping[str, str]
-
-_SIDE = f"{COLUMN_PREFIX}side"
-_KEY = f"{COLUMN_PREFIX}key_"
-_HOW = ("inner", "left", "right", "full")
+_RETENTION = "7 days"
+_LATENESS = "0 seconds"
 
 
-def join(left: DataFrame, right: DataFrame, /, *, on: On, how: How = "inner") -> DataFrame:
-    """The rows of both sides that are equal in `on`."""
-    check_word("join", "how", how, _HOW)
-    pairs = _pairs(left, right, on)
-    _check_tables(left, right)
-    sides = Sides(left, right, pairs)
-    if not left.isStreaming and not right.isStreaming:
-        return _batch(sides, how)
-    whole = (how in ("left", "full"), how in ("right", "full"))
-    return bridge.sharded(sides.together(), sides.spec("table_join", whole=whole))
-
-
-class Sides:
-    """Two DataFrames, and the columns in which they are to be equal."""
-
-    def __init__(self, left: DataFrame, right: DataFrame, pairs: Sequence[tuple[str, str]]) -> None:
-        self.frames = (left, right)
-        self.pairs = pairs
-        self.own = tuple(table.columns(rows) for rows in self.frames)
-        same = {b: a for a, b in pairs if a == b}
-        self.added = [name for name in self.own[1] if name not in same]
-        self._same = same
-        _check_columns(self.own[0], self.added)
-
-    @property
-    def columns(self) -> list[tuple[str, DataType]]:
-        """The columns of the result, without `change`."""
-        left, right = (rows.schema for rows in self.frames)
-        return [*((n, left[n].dataType) for n in self.own[0]), *((n, right[n].dataType) for n in self.added)]
-
-    def together(self) -> DataFrame:
-        """The rows of both sides in one frame: the side, the key, the sign, and the row packed."""
-        left, right = (
-            bridge.packed(rows.select(*self._head(number), *map(_column, self.own[number])), self.own[number])
-            for number, rows in enumerate(self.frames)
-        )
-        return left.unionByName(right)
-
-    def _head(self, number: int) -> list[Column]:
-        rows = self.frames[number]
-        key = [_column(pair[number]).cast(self._key_type(i)).alias(f"{_KEY}{i}") for i, pair in enumerate(self.pairs)]
-        sign = F.col(CHANGE) if table.is_table(rows) else F.lit("+")
-        return [F.lit(number).alias(_SIDE), *key, sign.alias(table.SIGN)]
-
-    def _key_type(self, pair: int) -> DataType:
-        return self.frames[0].schema[self.pairs[pair][0]].dataType
-
-    def spec(self, kind: str, *, whole: tuple[bool, bool]) -> dict[str, Any]:
-        """What the kernel is told."""
-        names = [name for name, _ in self.columns]
-        places = [[names.index(self._same.get(name, name)) for name in own] for own in self.own]
-        frames = zip(self.frames, self.own, strict=True)
-        return {
-            "operator": "join",
-            "kind": kind,
-            "by": [f"{_KEY}{i}" for i in range(len(self.pairs))],
-            "time": None,
-            "side": _SIDE,
-            "sign": table.SIGN,
-            "sides": [ddl([(name, rows.schema[name].dataType) for name in own]) for rows, own in frames],
-            "places": places,
-            "whole": list(whole),
-            "columns": [_SIDE, *(f"{_KEY}{i}" for i in range(len(self.pairs))), table.SIGN, bridge.PACKED],
-            "changes": True,
-            "aggregates": [],
-            "output": ddl([*self.columns, (CHANGE, StringType())]),
-        }
-
-
-def _batch(sides: Sides, how: How) -> DataFrame:
-    """The batch twin: Spark's join of the rows that are there."""
-    left, right = (table.held(rows).alias(name) for rows, name in zip(sides.frames, "lr", strict=True))
-    equal = [F.col(f"l.{quoted(a)}") == F.col(f"r.{quoted(b)}") for a, b in sides.pairs]
-    same = {a for a, b in sides.pairs if a == b}
-    joined = left.join(right, equal, how)
-    ours = [
-        F.coalesce(F.col(f"l.{quoted(name)}"), F.col(f"r.{quoted(name)}")).alias(name)
-        if name in same
-        else F.col(f"l.{quoted(name)}")
-        for name in sides.own[0]
-    ]
-    return joined.select(*ours, *(F.col(f"r.{quoted(name)}") for name in sides.added), F.lit("+").alias(CHANGE))
-
-
-def _column(name: str) -> Column:
-    return F.col(quoted(name))
-
-
-# Checks
-
-
-def _pairs(left: DataFrame, right: DataFrame, on: On) -> list[tuple[str, str]]:
-    named = [on] if isinstance(on, str) else on
-    pairs = list(named.items()) if isinstance(named, Mapping) else [(name, name) for name in named]
-    if not pairs:
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    /,
+    *,
+    on: On,
+    how: How = "inner",
+    within: Within | None = None,
+    lateness: str | timedelta = _LATENESS,
+    late: Literal["keep", "drop"] = "keep",
+    as_of: str | None = None,
+    retention: str | timedelta = _RETENTION,
+    correct: bool = False,
+    wait: str | timedelta | None = None,
+) -> DataFrame:
+    """The rows of both sides that are equal in `on`: of two tables, of two streams (`within`, `lateness`, `late`), or
+    of a stream and a table (`as_of`, `retention`, `correct`, `wait`)."""
+    check_word("join", "how", how, ("inner", "left", "right", "full"))
+    check_word("join", "late", late, ("keep", "drop"))
+    timed = {"within": within is not None, "lateness": lateness != _LATENESS, "late": late != "keep"}
+    looked_up = {"as_of": as_of is not None, "retention": retention != _RETENTION, "correct": correct}
+    looked_up["wait"] = wait is not None
+    if as_of is not None:
+        right = versions(right)
+    sides = Sides(left, right, on)
+    kinds = table.is_table(left), table.is_table(right)
+    if kinds == (True, True):
+        _refuse("two tables", timed | looked_up)
+        return _tables(sides, how)
+    if kinds == (False, True):
+        _refuse("a stream and a table", timed)
+        return lookup_join(sides, how=how, as_of=as_of, retention=retention, correct=correct, wait=wait)
+    if kinds == (True, False):
         raise DeclarationError(
-            "HR-050", "`join` was not told in which columns the rows are equal.", where=calling().at("on"), found=on,
-            fix='name a column that both sides have, such as on="card", or on={"product": "id"}',
+            "HR-050", "The left side of `join` is a table and the right side is a stream.", where=calling().where,
+            found=f"left: {', '.join(left.columns)}; right: {', '.join(right.columns)}",
+            fix="put the stream on the left: `hr.join(stream, table, on=…)`",
         )  # fmt: skip
-    aggregate.keys(left, [a for a, _ in pairs], "join", option="on")
-    aggregate.keys(right, [b for _, b in pairs], "join", option="on")
-    for a, b in pairs:
-        types = left.schema[a].dataType, right.schema[b].dataType
-        if types[0] != types[1]:
-            raise DeclarationError(
-                "HR-050", f"`join` cannot compare `{a}` with `{b}`: they are of different types.",
-                where=calling().at("on"), found=f"{a} {types[0].simpleString()}, {b} {types[1].simpleString()}",
-                fix=f'cast one of them first: `.withColumn("{b}", F.col("{b}").cast("{types[0].simpleString()}"))`',
-            )  # fmt: skip
-    return pairs
-
-
-def _check_columns(left: Sequence[str], added: Sequence[str]) -> None:
-    known = {name.lower() for name in left}
-    twice = [name for name in added if name.lower() in known]
-    if twice:
+    _refuse("two streams", looked_up)
+    if within is None:
         raise DeclarationError(
-            "HR-050", f"Both sides of `join` have a column {', '.join(f'`{name}`' for name in twice)}.",
-            where=calling().where, found=f"left: {', '.join(left)}; right: {', '.join(added)}",
-            fix=f'rename it on one side, for instance with `withColumnRenamed("{twice[0]}", "…")`, or leave it out',
+            "HR-050", "`join` of two streams needs an interval: without one all rows would be kept for ever.",
+            where=calling().where, found="no `within`",
+            fix='say how far apart their times may be, such as within=("-1 hour", "0"), or make one side a table',
         )  # fmt: skip
+    lateness_ms = length(lateness, "join", "lateness", least=0)
+    return interval_join(sides, within=within, how=how, lateness_ms=lateness_ms, late=late)
 
 
-def _check_tables(left: DataFrame, right: DataFrame) -> None:
-    for side, rows in (("left", left), ("right", right)):
-        if not table.is_table(rows):
-            raise DeclarationError(
-                "HR-050", f"The {side} side of `join` is a stream, and this version joins tables only.",
-                where=calling().where, found=", ".join(rows.columns),
-                fix="join tables, or what has a column `change`: `hr.window(…, emit='early')`, `hr.top(…)`",
-            )  # fmt: skip
+def _tables(sides: Sides, how: str) -> DataFrame:
+    if any(rows.isStreaming for rows in sides.frames):
+        return sides.run("table_join", whole=(how in ("left", "full"), how in ("right", "full")), changes=True)
+    left, right = map(table.held, sides.frames)
+    return sides.joined(left, right, how).withColumn(CHANGE, F.lit("+"))
+
+
+def _refuse(what: str, given: dict[str, bool]) -> None:
+    for option in (option for option, used in given.items() if used):
+        raise DeclarationError(
+            "HR-050", f"`join` of {what} does not take `{option}`.", where=calling().at(option), found=option,
+            fix="leave it out; a table has a column `change`, a stream has not",
+        )  # fmt: skip

@@ -82,6 +82,7 @@ def normalize(records: DataFrame, key: Sequence[str]) -> DataFrame:
         "columns": own,
         "changes": True,
         "aggregates": [],
+        "holds": ddl([(name, records.schema[name].dataType) for name in own]),
         "output": ddl([*((name, records.schema[name].dataType) for name in own), (CHANGE, StringType())]),
     }
     return bridge.sharded(records, spec)

@@ -51,12 +51,12 @@ from headrace import duration
 from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
-from headrace.names import COLUMN_PREFIX
+from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import aggregate
 from headrace.operators.aggregate import Aggregate, Bound
 from headrace.operators.event_time import DEFAULT_IDLE_MS, EventTime, mark, marked, time_column
 
-START, END, CHANGE = "window_start", "window_end", "change"
+START, END = "window_start", "window_end"
 
 _DAY_MS = 86_400_000
 _MOST_WINDOWS = 10_000

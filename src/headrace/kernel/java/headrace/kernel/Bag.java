@@ -4,10 +4,13 @@ import java.nio.ByteBuffer;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.function.ObjIntConsumer;
+import java.util.function.Predicate;
 
-/** Rows, each so many times; less than none where a row was taken back before it came. */
+/** Rows, each so many times; less than none where a row was taken back before it came. Most have one row, and no map. */
 final class Bag {
-  private final LinkedHashMap<Key, Integer> counts = new LinkedHashMap<>();
+  private Key only;
+  private int times;
+  private LinkedHashMap<Key, Integer> several;
   private int total;
 
   /** How many rows there are. */
@@ -16,21 +19,59 @@ final class Bag {
   }
 
   boolean isEmpty() {
-    return counts.isEmpty();
+    return only == null && several == null;
   }
 
-  void add(Key row, int times) {
-    total += times;
-    counts.merge(row, times, (known, more) -> known + more == 0 ? null : known + more);
+  void add(Key row, int more) {
+    total += more;
+    if (several == null && (only == null || only.equals(row))) {
+      times += more;
+      only = times == 0 ? null : row;
+      return;
+    }
+    if (several == null) {
+      several = new LinkedHashMap<>();
+      several.put(only, times);
+      only = null;
+      times = 0;
+    }
+    several.merge(row, more, (known, added) -> known + added == 0 ? null : known + added);
+    if (several.isEmpty()) several = null;
   }
 
   void each(ObjIntConsumer<byte[]> to) {
-    for (Map.Entry<Key, Integer> one : counts.entrySet()) to.accept(one.getKey().bytes, one.getValue());
+    if (only != null) to.accept(only.bytes, times);
+    if (several == null) return;
+    for (Map.Entry<Key, Integer> one : several.entrySet()) to.accept(one.getKey().bytes, one.getValue());
+  }
+
+  /** Forgets rows; whether there were any. */
+  boolean removeIf(Predicate<byte[]> over) {
+    Bag left = new Bag();
+    each((row, count) -> {
+      if (!over.test(row)) left.add(new Key(row), count);
+    });
+    boolean changed = left.total != total || left.distinct() != distinct();
+    only = left.only;
+    times = left.times;
+    several = left.several;
+    total = left.total;
+    return changed;
+  }
+
+  private int distinct() {
+    return several != null ? several.size() : only != null ? 1 : 0;
+  }
+
+  Bag copy() {
+    Bag copy = new Bag();
+    each((row, count) -> copy.add(new Key(row), count));
+    return copy;
   }
 
   void write(ByteSink out) {
-    out.putInt(counts.size());
-    counts.forEach((row, times) -> out.putInt(times).putSized(row.bytes));
+    out.putInt(distinct());
+    each((row, count) -> out.putInt(count).putSized(row));
   }
 
   static Bag read(ByteBuffer in) {

@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * <p>Plain, as views are written: the value is the row; no value deletes the row of the record's key, which is the text of a
  * single string column, or the JSON of several or other columns. Debezium's: the value is its envelope, with or without the
  * schema around it, of which `op` and `after` matter, because the row before is remembered by who reads; the key is JSON, and
- * decimals may be strings.
+ * decimals may be strings. A row with Debezium's word for a large value that it could not have is refused.
  *
  * <p>A row that comes out has the columns of the table, `+` or `-`, the offset of the record and, when it is asked for, the
  * time of the change: the one that Debezium's `source` names, which is when the database committed it, or that of the
@@ -25,12 +25,14 @@ final class Changelog implements Serializable {
   private static final String PAYLOAD = "payload";
   private static final UTF8String PUT = UTF8String.fromString("+");
   private static final UTF8String DELETE = UTF8String.fromString("-");
+  private static final UTF8String UNAVAILABLE = UTF8String.fromString("__debezium_unavailable_value");
   private static final int OP = 0;
   private static final int AFTER = 1;
   private static final int AT = 2;
   private static final int SOURCE = 3;
 
   private final int columns;
+  private final StructType schema;
   private final int[] keys;
   private final boolean envelope;
   private final boolean text;
@@ -42,6 +44,7 @@ final class Changelog implements Serializable {
   Changelog(StructType schema, String[] key, boolean envelope, long epochMicros, boolean timed) {
     this.columns = schema.size();
     this.timed = timed;
+    this.schema = schema;
     this.envelope = envelope;
     this.keys = new int[key.length];
     StructType keyed = new StructType();
@@ -104,7 +107,13 @@ final class Changelog implements Serializable {
     Object[] values = new Object[columns + (timed ? 3 : 2)];
     System.arraycopy(((GenericInternalRow) row).values(), 0, values, 0, columns);
     for (int index : keys) if (values[index] == null) throw new JsonDecoder.Refused("a column of the key is null");
+    for (int i = 0; envelope && i < columns; i++) if (UNAVAILABLE.equals(values[i])) throw unavailable(i);
     return change(values, PUT, offset, at);
+  }
+
+  private JsonDecoder.Refused unavailable(int column) {
+    return new JsonDecoder.Refused("field `after." + schema.fields()[column].name() + "` holds " + UNAVAILABLE
+        + ": a large value that the update left as it was; with REPLICA IDENTITY FULL it is there");
   }
 
   private InternalRow deleted(byte[] bytes, long offset, long at) throws JsonDecoder.Refused {

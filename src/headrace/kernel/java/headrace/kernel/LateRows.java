@@ -15,6 +15,7 @@ public final class LateRows implements Serializable {
   private final String operator;
   private final String topic;
   private final SideOutput side;
+  private transient StructType columns;
   private transient JsonEncoder encoder;
 
   /** With a null side, late rows are counted and left out. */
@@ -50,7 +51,7 @@ public final class LateRows implements Serializable {
     headers.add(SideOutput.header("headrace.operator", operator));
     headers.add(SideOutput.header("headrace.watermark", watermark));
     headers.add(SideOutput.header("headrace.reason", at == null ? "no event time" : "late"));
-    if (encoder == null) encoder = new JsonEncoder(schema);
+    if (columns != schema) encoder = new JsonEncoder(columns = schema);
     side.send(topic, null, encoder.encode(row), headers);
   }
 }

@@ -72,7 +72,7 @@ public final class Operator implements Serializable {
     }
     this.key = key;
     this.output = Uniqueness.marked(StructType.fromDDL(spec.get("output").asText()), spec.path("unique"));
-    this.timeless = spec.get("time").isNull();
+    this.timeless = spec.path("timeless").asBoolean(spec.get("time").isNull());
     this.view = spec.path("view").asBoolean();
     this.aggregates = new Aggregates(spec.get("aggregates"), input.size());
     this.early = spec.path("emit").asText("final").equals("early");

@@ -20,6 +20,7 @@ import org.apache.spark.sql.streaming.TTLConfig;
 import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
 import org.apache.spark.sql.streaming.ValueState;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 import scala.collection.Iterator;
 
@@ -84,6 +85,8 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       case "top" -> new Top(operator);
       case "normalize" -> new Normalize(operator);
       case "table_join" -> new TableJoin(operator);
+      case "interval_join" -> new IntervalJoin(operator);
+      case "lookup_join" -> new LookupJoin(operator);
       case "aggregate" -> new Groups(operator);
       case "upserts" -> new Upserts(operator);
       case "history" -> new History(operator);
@@ -94,7 +97,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   /** Whether the operator takes rows that were gathered before they were sent. */
   static boolean gathers(Operator operator) {
     return switch (operator.kind) {
-      case "sliding", "normalize", "table_join", "upserts", "history" -> false;
+      case "sliding", "normalize", "table_join", "interval_join", "lookup_join", "upserts", "history" -> false;
       case "top" -> !Top.takesBack(operator);
       default -> true;
     };
@@ -226,9 +229,19 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   }
 
   /** A row is too late: it is counted, and kept aside unless that is not wanted. */
-  final void late(Long at) {
+  void late(Long at) {
+    late(row, operator.input, at);
+  }
+
+  /** The same of a row that is inside the message, with these columns. */
+  final void late(UnsafeRow inside, StructType columns, Long at) {
     if (operator.lateDropped) gauge.add(Meter.LATE);
-    else operator.late.send(row, operator.input, at, now, gauge);
+    else operator.late.send(inside, columns, at, now, gauge);
+  }
+
+  /** The row of the message at hand. */
+  final UnsafeRow message() {
+    return row;
   }
 
   private void hear(int sender, int count, long watermark) {
@@ -238,8 +251,11 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     known[1] = wall;
     if (senders.size() < count && wall - openedAt < operator.idleMillis) return;
     long slowest = Long.MAX_VALUE;
-    for (long[] one : senders.values()) if (wall - one[1] < operator.idleMillis) slowest = Math.min(slowest, one[0]);
-    now = horizon = Math.max(now, slowest);
+    for (long[] one : senders.values()) {
+      // Who has sent rows without a time only, as a table does, has no clock.
+      if (one[0] != Long.MIN_VALUE && wall - one[1] < operator.idleMillis) slowest = Math.min(slowest, one[0]);
+    }
+    if (slowest != Long.MAX_VALUE) now = horizon = Math.max(now, slowest);
   }
 
   private void close(int shard) {

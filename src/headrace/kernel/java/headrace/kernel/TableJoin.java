@@ -1,9 +1,7 @@
 package headrace.kernel;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.nio.ByteBuffer;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -13,107 +11,71 @@ import org.apache.spark.unsafe.types.UTF8String;
  * A change of one side meets every row of the other. Where a side is kept whole, its rows stand alone as long as the other
  * side has none.
  */
-final class TableJoin extends ShardProcessor<TableJoin.Sides> {
+final class TableJoin extends ShardProcessor<TableJoin.Partners> {
   private static final long serialVersionUID = 1L;
   private static final long ALL = 0;
-  private static final int LEFT = 0;
-  private static final int RIGHT = 1;
   private static final UTF8String MINUS = UTF8String.fromString("-");
 
-  private final int side;
+  private final Sides sides;
   private final int sign;
-  private final int packed;
-  private final StructType[] schemas = new StructType[2];
-  private final boolean[] whole = new boolean[2];
-  private final int[][] places;
-  private transient UnsafeRow[] reading;
 
-  /** The rows of a key. */
-  static final class Sides {
+  /** The rows of a key, by side. */
+  static final class Partners {
     final Bag[] rows = {new Bag(), new Bag()};
   }
 
   TableJoin(Operator operator) {
     super(operator);
-    JsonNode spec = operator.spec();
-    side = operator.input.fieldIndex(spec.get("side").asText());
-    sign = operator.input.fieldIndex(spec.get("sign").asText());
-    packed = operator.input.fieldIndex(PackedRow.COLUMN);
-    places = new int[2][];
-    for (int i = 0; i < 2; i++) {
-      schemas[i] = StructType.fromDDL(spec.get("sides").get(i).asText());
-      whole[i] = spec.get("whole").get(i).asBoolean();
-      places[i] = new int[schemas[i].size()];
-      for (int c = 0; c < places[i].length; c++) places[i][c] = spec.get("places").get(i).get(c).asInt();
-    }
+    sides = new Sides(operator);
+    sign = operator.input.fieldIndex(operator.spec().get("sign").asText());
   }
 
   @Override
-  ShardStore.Codec<Sides> codec() {
+  ShardStore.Codec<Partners> codec() {
     return new ShardStore.Codec<>() {
       @Override
-      public void write(Sides sides, ByteSink out) {
-        for (Bag rows : sides.rows) rows.write(out);
+      public void write(Partners of, ByteSink out) {
+        for (Bag rows : of.rows) rows.write(out);
       }
 
       @Override
-      public Sides read(ByteBuffer in) {
-        Sides sides = new Sides();
-        for (int i = 0; i < 2; i++) sides.rows[i] = Bag.read(in);
-        return sides;
+      public Partners read(ByteBuffer in) {
+        Partners of = new Partners();
+        for (int i = 0; i < 2; i++) of.rows[i] = Bag.read(in);
+        return of;
       }
     };
   }
 
   @Override
-  void opened() {
-    reading = new UnsafeRow[] {new UnsafeRow(schemas[LEFT].size()), new UnsafeRow(schemas[RIGHT].size())};
-  }
-
-  @Override
   void take(Key key, long at, UnsafeRow row) {
-    int mine = row.getInt(side), other = 1 - mine;
+    int mine = sides.of(row), other = 1 - mine;
     int times = MINUS.equals(row.getUTF8String(sign)) ? -1 : 1;
-    byte[] bytes = row.getBinary(packed);
-    if (hasNull(key)) { // it never has a partner
-      if (whole[mine]) tell(mine, bytes, null, times);
+    byte[] bytes = sides.packed(row);
+    if (sides.hasNull(key)) { // it never has a partner
+      if (sides.whole[mine]) tell(mine, bytes, null, times);
       return;
     }
-    Sides known = store.get(ALL, key);
-    Sides sides = known == null ? new Sides() : known;
-    Bag partners = sides.rows[other];
-    boolean aloneBefore = sides.rows[mine].size() <= 0;
-    sides.rows[mine].add(new Key(bytes), times);
-    boolean aloneNow = sides.rows[mine].size() <= 0;
-    if (whole[other] && aloneBefore && !aloneNow) partners.each((partner, count) -> tell(other, partner, null, -count));
-    if (whole[mine] && partners.size() <= 0) tell(mine, bytes, null, times);
+    Partners known = store.get(ALL, key);
+    Partners of = known == null ? new Partners() : known;
+    Bag partners = of.rows[other];
+    boolean aloneBefore = of.rows[mine].size() <= 0;
+    of.rows[mine].add(new Key(bytes), times);
+    boolean aloneNow = of.rows[mine].size() <= 0;
+    boolean whole = sides.whole[other];
+    if (whole && aloneBefore && !aloneNow) partners.each((partner, count) -> tell(other, partner, null, -count));
+    if (sides.whole[mine] && partners.size() <= 0) tell(mine, bytes, null, times);
     partners.each((partner, count) -> tell(mine, bytes, partner, times * count));
-    if (whole[other] && !aloneBefore && aloneNow) partners.each((partner, count) -> tell(other, partner, null, count));
-    if (sides.rows[LEFT].isEmpty() && sides.rows[RIGHT].isEmpty()) store.remove(ALL, key);
-    else store.put(ALL, key, sides);
-  }
-
-  private boolean hasNull(Key key) {
-    UnsafeRow row = new UnsafeRow(operator.key.size());
-    row.pointTo(key.bytes, key.bytes.length);
-    return row.anyNull();
+    if (whole && !aloneBefore && aloneNow) partners.each((partner, count) -> tell(other, partner, null, count));
+    if (of.rows[Sides.LEFT].isEmpty() && of.rows[Sides.RIGHT].isEmpty()) store.remove(ALL, key);
+    else store.put(ALL, key, of);
   }
 
   /** A row of a side with one of the other, or alone: put or taken back so many times. */
   private void tell(int mine, byte[] row, byte[] partner, int times) {
     for (int i = 0; i < Math.abs(times); i++) {
-      Object[] values = new Object[operator.output.size()];
-      fill(values, mine, row);
-      if (partner != null) fill(values, 1 - mine, partner);
+      Object[] values = sides.result(mine, row, partner);
       emit(times < 0 ? ResultRow.minus(values) : ResultRow.plus(values));
-    }
-  }
-
-  private void fill(Object[] values, int of, byte[] bytes) {
-    UnsafeRow row = reading[of];
-    row.pointTo(bytes, bytes.length);
-    for (int i = 0; i < places[of].length; i++) {
-      if (places[of][i] >= 0) values[places[of][i]] = Value.of(row, i, schemas[of].fields()[i].dataType());
     }
   }
 

@@ -1,0 +1,270 @@
+package headrace.kernel;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.PriorityQueue;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * The rows of a stream with those of a table; operators/lookup_join.py says what it means.
+ *
+ * <p>What the messages of one call say of the table is done before its rows of the stream are answered, so the answers of a
+ * batch do not depend on the order in which its messages come.
+ *
+ * <p>State: the rows of the table by key, and rows of the stream by key and by slices of the time until which they wait for a
+ * partner, or may be corrected.
+ */
+final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
+  private static final long serialVersionUID = 1L;
+  private static final int PASSED = OWN_MARKS;
+  private static final long TABLE = Long.MIN_VALUE;
+  private static final UTF8String MINUS = UTF8String.fromString("-");
+
+  private final Sides sides;
+  private final int sign;
+  private final long retention;
+  private final boolean correct;
+  /** How long a row of the stream is of use. */
+  private final long kept;
+  /** Where the bounds of a version's validity are in the table's rows, or -1. */
+  private final int from;
+  private final int to;
+  private final long size;
+  private transient PriorityQueue<Alarm> alarms;
+  private transient ArrayList<Arrived> arrived;
+  private transient LinkedHashMap<Key, Bag> before;
+
+  /** A row of the stream, and where it came from. */
+  record Event(long at, byte[] row, String origin) {}
+
+  /** What is kept of a key: rows of the table, or in a slice of time rows of the stream. */
+  static final class Held {
+    final Bag rows;
+    final List<Event> events = new ArrayList<>(0);
+
+    Held(Bag rows) {
+      this.rows = rows;
+    }
+  }
+
+  private record Arrived(Key key, Event event) {}
+
+  private record Alarm(long end, Key key) implements Comparable<Alarm> {
+    @Override
+    public int compareTo(Alarm other) {
+      return Long.compare(end, other.end);
+    }
+  }
+
+  LookupJoin(Operator operator) {
+    super(operator);
+    JsonNode spec = operator.spec();
+    sides = new Sides(operator);
+    sign = operator.input.fieldIndex(spec.get("sign").asText());
+    long wait = spec.get("wait_ms").asLong() * 1000;
+    retention = spec.get("retention_ms").asLong() * 1000;
+    correct = spec.get("changes").asBoolean();
+    from = spec.get("valid").get(0).asInt();
+    to = spec.get("valid").get(1).asInt();
+    kept = correct ? retention : wait;
+    size = spec.get("slice_ms").asLong() * 1000;
+  }
+
+  @Override
+  long[] ownMarks() {
+    return new long[] {Long.MIN_VALUE};
+  }
+
+  @Override
+  ShardStore.Codec<Held> codec() {
+    return new ShardStore.Codec<>() {
+      @Override
+      public void write(Held held, ByteSink out) {
+        held.rows.write(out);
+        out.putInt(held.events.size());
+        for (Event event : held.events) {
+          out.putLong(event.at).putSized(event.row);
+          out.putSized(event.origin == null ? new byte[0] : event.origin.getBytes(StandardCharsets.UTF_8));
+        }
+      }
+
+      @Override
+      public Held read(ByteBuffer in) {
+        Held held = new Held(Bag.read(in));
+        for (int i = 0, count = in.getInt(); i < count; i++) {
+          long at = in.getLong();
+          byte[] row = Value.sized(in), origin = Value.sized(in);
+          String text = origin.length == 0 ? null : new String(origin, StandardCharsets.UTF_8);
+          held.events.add(new Event(at, row, text));
+        }
+        return held;
+      }
+    };
+  }
+
+  @Override
+  @SuppressWarnings("unchecked")
+  void opened() {
+    arrived = new ArrayList<>();
+    before = new LinkedHashMap<>();
+    if (store.index == null) {
+      PriorityQueue<Alarm> made = new PriorityQueue<>();
+      for (long slice : correct ? List.<Long>of() : slices()) {
+        store.each(slice, (key, held) -> held.events.forEach(event -> made.add(new Alarm(event.at + kept, key))));
+      }
+      store.index = made;
+    }
+    alarms = (PriorityQueue<Alarm>) store.index;
+  }
+
+  private List<Long> slices() {
+    return store.groups(TABLE + 1, Long.MAX_VALUE);
+  }
+
+  @Override
+  void take(Key key, long at, UnsafeRow row) {
+    byte[] bytes = sides.packed(row);
+    if (sides.of(row) == Sides.LEFT) {
+      arrived.add(new Arrived(key, new Event(at, bytes, origin)));
+      return;
+    }
+    if (sides.hasNull(key)) return;
+    Held table = store.get(TABLE, key);
+    if (table == null) table = new Held(new Bag());
+    if (kept > 0 && !before.containsKey(key)) before.put(key, table.rows.copy());
+    table.rows.add(new Key(bytes), MINUS.equals(row.getUTF8String(sign)) ? -1 : 1);
+    if (to >= 0) table.rows.removeIf(this::isForgotten);
+    if (table.rows.isEmpty()) store.remove(TABLE, key);
+    else store.put(TABLE, key, table);
+  }
+
+  /** Whether a version has been over for so long that nobody may ask for it. */
+  private boolean isForgotten(byte[] version) {
+    UnsafeRow row = sides.read(Sides.RIGHT, version);
+    return !row.isNullAt(to) && row.getLong(to) + retention < clock();
+  }
+
+  private long clock() {
+    return Math.max(now, store.marks[PASSED]);
+  }
+
+  @Override
+  void settle() {
+    before.forEach(this::again);
+    before.clear();
+    for (Arrived one : arrived) answer(one.key, one.event);
+    arrived.clear();
+  }
+
+  private void answer(Key key, Event event) {
+    boolean lone = sides.hasNull(key);
+    Held table = lone ? null : store.get(TABLE, key);
+    boolean found = table != null && tell(event, table.rows, 1);
+    boolean keep = kept > 0 && !lone && event.at != Message.NO_TIME && event.at + kept >= clock();
+    if (!found && (correct || !keep)) tellAlone(event, 1);
+    if (!keep || (found && !correct)) return;
+    long end = event.at + kept;
+    Held held = store.get(slice(end), key);
+    if (held == null) held = new Held(new Bag());
+    held.events.add(event);
+    store.put(slice(end), key, held);
+    if (!correct) alarms.add(new Alarm(end, key));
+  }
+
+  private long slice(long end) {
+    return Math.floorDiv(end, size) * size;
+  }
+
+  /** Rows of the stream again, after the table's rows of their key have changed. */
+  private void again(Key key, Bag old) {
+    Held table = store.get(TABLE, key);
+    Bag rows = table == null ? new Bag() : table.rows;
+    for (long slice : slices()) {
+      Held held = store.get(slice, key);
+      if (held == null) continue;
+      if (correct) held.events.forEach(event -> correct(event, old, rows));
+      else if (held.events.removeIf(event -> tell(event, rows, 1))) put(slice, key, held);
+    }
+  }
+
+  private void put(long slice, Key key, Held held) {
+    if (held.events.isEmpty()) store.remove(slice, key);
+    else store.put(slice, key, held);
+  }
+
+  private void correct(Event event, Bag old, Bag rows) {
+    if (same(event, old, rows)) return;
+    if (!tell(event, old, -1)) tellAlone(event, -1);
+    if (!tell(event, rows, 1)) tellAlone(event, 1);
+  }
+
+  private boolean same(Event event, Bag old, Bag rows) {
+    Bag difference = new Bag();
+    old.each((row, count) -> {
+      if (isValid(row, event.at)) difference.add(new Key(row), count);
+    });
+    rows.each((row, count) -> {
+      if (isValid(row, event.at)) difference.add(new Key(row), -count);
+    });
+    return difference.isEmpty();
+  }
+
+  private boolean isValid(byte[] version, long at) {
+    if (to < 0) return true;
+    if (at == Message.NO_TIME) return false;
+    UnsafeRow row = sides.read(Sides.RIGHT, version);
+    return (row.isNullAt(from) || row.getLong(from) <= at) && (row.isNullAt(to) || at < row.getLong(to));
+  }
+
+  /** Gives a row with its partners, or takes that back; whether there were any. */
+  private boolean tell(Event event, Bag rows, int sign) {
+    boolean[] found = {false};
+    rows.each((row, count) -> {
+      if (count <= 0 || !isValid(row, event.at)) return;
+      found[0] = true;
+      for (int i = 0; i < count; i++) give(sides.result(Sides.LEFT, event.row, row), event, sign);
+    });
+    return found[0];
+  }
+
+  private void tellAlone(Event event, int sign) {
+    if (sides.whole[Sides.LEFT]) give(sides.result(Sides.LEFT, event.row, null), event, sign);
+  }
+
+  private void give(Object[] values, Event event, int sign) {
+    if (correct) emit(sign > 0 ? ResultRow.plus(values) : ResultRow.minus(values));
+    else emit(values, event.origin);
+  }
+
+  @Override
+  void pass() {
+    long clock = clock();
+    if (clock < due()) return;
+    while (!alarms.isEmpty() && alarms.peek().end < clock) {
+      Alarm alarm = alarms.poll();
+      Held held = store.get(slice(alarm.end), alarm.key);
+      if (held == null) continue;
+      held.events.forEach(event -> {
+        if (event.at + kept == alarm.end) tellAlone(event, 1);
+      });
+      if (held.events.removeIf(event -> event.at + kept == alarm.end)) put(slice(alarm.end), alarm.key, held);
+    }
+    store.marks[PASSED] = clock;
+    for (long slice : slices()) {
+      if (slice + size - 1 >= clock) break;
+      store.drop(slice);
+    }
+  }
+
+  @Override
+  long due() {
+    List<Long> slices = slices();
+    long drop = slices.isEmpty() ? Long.MAX_VALUE : slices.get(0) + size;
+    return alarms.isEmpty() ? drop : Math.min(drop, alarms.peek().end + 1);
+  }
+}

@@ -1,0 +1,81 @@
+"""`join` of two streams: rows that are equal in some columns, and not too far apart in time.
+
+    hr.join(clicks, impressions, on="ad", within=("-1 hour", "0"))
+
+**Meaning.** A row of the left side meets every row of the right side that is equal in `on` and whose event time less
+the left row's is `within` the two bounds, which are included: above, an impression of the hour before the click. One
+row may meet many, on both sides. A row with a null in `on` meets nobody.
+
+**Emit.** A pair comes out at once when the second of the two has come, and once. `how` says whose rows come out alone,
+with nulls for the other side: `left`, `right` or `full`; each once, when the watermark has passed the end of its
+interval and `lateness`, so that no partner can come any more.
+
+**Late.** A row whose time the watermark passed by more than `lateness` goes to `<name>.late`, or with `late="drop"` is
+counted and dropped; so does a row without an event time.
+
+**Convergence.** When all rows that are not late have come and the watermark has passed the last interval, the result is
+the batch answer.
+
+**The result** is a stream without a marked event time: a row may be as old as the interval is long. A window over it
+takes `at=`, and a `lateness` of that length.
+
+**State.** The rows of each side until their interval and `lateness` have passed.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from headrace import duration
+from headrace.call import calling
+from headrace.errors import DeclarationError
+from headrace.operators.event_time import time_column
+from headrace.operators.sides import Sides
+from headrace.operators.window import quoted
+
+Bound = str | timedelta
+Within = tuple[Bound, Bound]
+
+
+def interval_join(sides: Sides, *, within: Any, how: str, lateness_ms: int, late: str) -> DataFrame:
+    """The pairs of two streams whose times are `within` the bounds, and the rows that have no partner."""
+    lower_ms, upper_ms = _bounds(within)
+    left, right = sides.frames
+    sides.times = times = time_column(left, None, "join"), time_column(right, None, "join")
+    if left.isStreaming or right.isStreaming:
+        whole = how in ("left", "full"), how in ("right", "full")
+        slice_ms = sides.slice_ms(upper_ms - lower_ms + lateness_ms)
+        bounds = {"lower_ms": lower_ms, "upper_ms": upper_ms, "lateness_ms": lateness_ms, "slice_ms": slice_ms}
+        return sides.run("interval_join", whole=whole, changes=False, late=late, **bounds)
+    left, right = (rows.where(F.col(quoted(time)).isNotNull()) for rows, time in zip((left, right), times, strict=True))
+    micros = [F.unix_micros(F.col(f"{side}.{quoted(time)}")) for side, time in zip("lr", times, strict=True)]
+    return sides.joined(left, right, how, (micros[1] - micros[0]).between(lower_ms * 1000, upper_ms * 1000))
+
+
+def _bounds(within: Any) -> tuple[int, int]:
+    try:
+        lower, upper = within
+        found = _milliseconds(lower), _milliseconds(upper)
+        problem = "its first bound is after its second" if found[0] > found[1] else None
+    except (ValueError, TypeError) as error:
+        found, problem = (0, 0), str(error) if isinstance(error, ValueError) else "it is not a pair of durations"
+    if problem:
+        raise DeclarationError(
+            "HR-050", f"`join` cannot use its `within`: {problem}.", where=calling().at("within"), found=within,
+            fix='write how far the right row may be before and after the left one, such as ("-1 hour", "0")',
+        )  # fmt: skip
+    return found
+
+
+def _milliseconds(bound: Bound) -> int:
+    """Of a duration that may be negative; nothing needs no unit."""
+    if isinstance(bound, timedelta):
+        return -duration.parse(-bound) if bound < timedelta(0) else duration.parse(bound)
+    text = bound.strip()
+    if text.lstrip("+-") == "0":
+        return 0
+    return -duration.parse(text[1:]) if text.startswith("-") else duration.parse(text.removeprefix("+"))

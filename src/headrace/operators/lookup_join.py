@@ -1,0 +1,110 @@
+"""`join` of a stream with a table: each row of the stream with the table's rows that are equal in some columns.
+
+    hr.join(payments, cards, on="card", how="left")
+    hr.join(sales, rates, on="country", as_of="at")
+
+**Meaning.** Each row of the stream comes out once, with what the table holds when it comes: once for every row of the
+table that is equal in `on`. With `how="left"` a row without a partner comes out with nulls, with `inner` it does not.
+What the table becomes later changes nothing. In exact mode the table's changes of a batch come before its rows.
+
+**As of.** With `as_of`, a timestamp of the stream, a row meets what was valid at that time: the tax rate at the time of
+the sale. The table is one as the function was given it, whose `hr.history` is taken, or it has a `valid_from` and a
+`valid_to` of its own. Versions are kept for `retention` after their end. A change of the table that comes after the row
+it is about is not seen by it, unless the rows are corrected: with `correct=True` the result is a table of changes, and
+for `retention` after the time of a row its answer is taken back (`-`) and put there anew (`+`) when a version that was
+valid then comes, goes or changes.
+
+**Waiting.** With `wait`, a row that has no partner yet waits for one until the watermark has passed its event time by
+so much: for a table that is read at the same time, or whose rows come a little later than the events about them. Rows
+that have waited come out late, as a window behind the join sees it: give that one a `lateness`.
+
+**Convergence.** With `correct=True`: when everything has come within `retention`, the rows put there and not taken back
+are the batch answer, whatever the order. Without: if the table had come first.
+
+**State.** The rows of the table; with `as_of` the versions of the last `retention`; with `wait` or `correct` rows of
+the stream for that long.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from headrace.call import calling
+from headrace.errors import DeclarationError
+from headrace.operators import table
+from headrace.operators.event_time import mark, marked, require, time_column
+from headrace.operators.history import FROM, TO, history
+from headrace.operators.sides import Sides
+from headrace.operators.window import CHANGE, check_word, length, quoted
+
+
+def lookup_join(
+    sides: Sides,
+    *,
+    how: str,
+    as_of: str | None,
+    retention: str | timedelta,
+    correct: bool,
+    wait: str | timedelta | None,
+) -> DataFrame:
+    """The rows of a stream with those of a table."""
+    check_word("join", "how", how, ("inner", "left"))
+    stream, rows = sides.frames
+    valid = _valid(sides, as_of)
+    if correct and (as_of is None or wait is not None):
+        raise DeclarationError(
+            "HR-050", "`join` corrects what it said `as_of` a time, and then it does not wait.",
+            where=calling().at("correct"), found=f"as_of={as_of!r}, wait={wait!r}",
+            fix='pass `as_of="…"` and no `wait`; to follow every change of both sides, make both tables',
+        )  # fmt: skip
+    wait_ms = length(wait, "join", "wait") if wait is not None else 0
+    retention_ms = length(retention, "join", "retention")
+    if as_of is not None or wait_ms:
+        sides.times = as_of or time_column(stream, None, "join"), None
+    if not stream.isStreaming and not rows.isStreaming:
+        answer = _batch(sides, how, as_of)
+        return answer.withColumn(CHANGE, F.lit("+")) if correct else answer
+    slice_ms = sides.slice_ms(retention_ms if correct else wait_ms)
+    options: dict[str, Any] = {"wait_ms": wait_ms, "retention_ms": retention_ms, "slice_ms": slice_ms, "valid": valid}
+    options["timeless"] = True  # rows of the table have no time
+    result = sides.run("lookup_join", whole=(how == "left", False), changes=correct, **options)
+    found = marked(stream.schema)
+    return result if found is None or correct else mark(result, found)
+
+
+def versions(rows: DataFrame) -> DataFrame:
+    """The rows of a table with the times in which they were valid; as they are when they have those, or no history."""
+    has_times = {FROM, TO} <= set(rows.columns) or table.timed_records(rows) is None
+    return rows if has_times else history(rows)
+
+
+def _batch(sides: Sides, how: str, as_of: str | None) -> DataFrame:
+    """The batch twin: Spark's join with the rows that the table has, or had at the time."""
+    stream, rows = sides.frames
+    conditions = []
+    if as_of is not None:
+        start, end, at = F.col(f"r.{FROM}"), F.col(f"r.{TO}"), F.col(f"l.{quoted(as_of)}")
+        conditions = [at.isNotNull() & (start.isNull() | (start <= at)) & (end.isNull() | (at < end))]
+    return sides.joined(stream, table.held(rows), how, *conditions)
+
+
+def _valid(sides: Sides, as_of: str | None) -> list[int]:
+    """Where the bounds of a version's validity stand among the table's columns."""
+    if as_of is None:
+        return [-1, -1]
+    stream, rows = sides.frames
+    require(stream, as_of, "join")
+    if not {FROM, TO} <= set(sides.own[1]):
+        raise DeclarationError(
+            "HR-050", "`join` needs versions to answer `as_of` a time, and its right side has none.",
+            where=calling().at("as_of"), found=", ".join(sides.own[1]),
+            fix=f"join with a table as the function was given it, with `hr.history(table)`, or with one that has"
+            f" `{FROM}` and `{TO}`",
+        )  # fmt: skip
+    for name in (FROM, TO):
+        require(rows, name, "join")
+    return [sides.own[1].index(FROM), sides.own[1].index(TO)]

@@ -1,0 +1,152 @@
+"""The two sides of a join: which columns are compared, which come out, and how both go to the kernel as one stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DataType, StringType
+
+from headrace.call import calling
+from headrace.errors import DeclarationError
+from headrace.kernel import bridge
+from headrace.names import COLUMN_PREFIX
+from headrace.operators import aggregate, table
+from headrace.operators.event_time import EventTime, mark, marked
+from headrace.operators.window import CHANGE, ddl, quoted
+
+On = str | Sequence[str] | Mapping[str, str]
+
+_SIDE = f"{COLUMN_PREFIX}side"
+_KEY = f"{COLUMN_PREFIX}key_"
+_TIME = f"{COLUMN_PREFIX}time"
+_SLICES = 8
+_LEAST_SLICE_MS = 1_000
+
+
+class Sides:
+    """Two DataFrames, the columns in which they are to be equal, and the time of each, if that matters."""
+
+    def __init__(self, left: DataFrame, right: DataFrame, on: On) -> None:
+        self.frames = (left, right)
+        self.pairs = _pairs(left, right, on)
+        self.own = tuple(table.columns(rows) for rows in self.frames)
+        self._same = {b: a for a, b in self.pairs if a == b}
+        self.added = [name for name in self.own[1] if name not in self._same]
+        self.times: tuple[str | None, str | None] = (None, None)
+        _check_columns(self.own[0], self.added)
+
+    @property
+    def columns(self) -> list[tuple[str, DataType]]:
+        """The columns of the result, without `change`."""
+        left, right = (rows.schema for rows in self.frames)
+        return [*((n, left[n].dataType) for n in self.own[0]), *((n, right[n].dataType) for n in self.added)]
+
+    @staticmethod
+    def slice_ms(kept_ms: int) -> int:
+        """How long the slices of time are in which the kernel keeps rows that it keeps for so long."""
+        return max(_LEAST_SLICE_MS, kept_ms // _SLICES)
+
+    def run(self, kind: str, *, whole: tuple[bool, bool], changes: bool, **options: Any) -> DataFrame:
+        """The streaming plan: the kernel's operator `kind` over the rows of both sides. Those of a side that is `whole`
+        come out without a partner, too."""
+        return bridge.sharded(self._together(), self._spec(kind, whole, changes) | options)
+
+    def _together(self) -> DataFrame:
+        """The rows of both sides in one frame: the side, the key, the sign, the time, and the row packed."""
+        left, right = (
+            bridge.packed(rows.select(*self._head(number), *map(_column, self.own[number])), self.own[number])
+            for number, rows in enumerate(self.frames)
+        )
+        rows = left.unionByName(right)
+        found = [marked(rows.schema) for rows, time in zip(self.frames, self.times, strict=True) if time]
+        known = [time for time in found if time is not None]
+        if not known:
+            return rows
+        slowest = max(known, key=lambda time: time.delay_ms)
+        idle_ms = max(time.idle_ms for time in known)
+        return mark(rows, EventTime(_TIME, slowest.delay_ms, idle_ms, slowest.share, slowest.least_ms))
+
+    def _head(self, number: int) -> list[Column]:
+        rows, time = self.frames[number], self.times[number]
+        key = [_column(pair[number]).cast(self._key_type(i)).alias(f"{_KEY}{i}") for i, pair in enumerate(self.pairs)]
+        sign = F.col(CHANGE) if table.is_table(rows) else F.lit("+")
+        at = _column(time) if time else F.lit(None).cast("timestamp")
+        return [F.lit(number).alias(_SIDE), *key, sign.alias(table.SIGN), at.alias(_TIME)]
+
+    def _key_type(self, pair: int) -> DataType:
+        return self.frames[0].schema[self.pairs[pair][0]].dataType
+
+    def _spec(self, kind: str, whole: tuple[bool, bool], changes: bool) -> dict[str, Any]:
+        names = [name for name, _ in self.columns]
+        places = [[names.index(self._same.get(name, name)) for name in own] for own in self.own]
+        frames = zip(self.frames, self.own, strict=True)
+        keys = [f"{_KEY}{i}" for i in range(len(self.pairs))]
+        return {
+            "operator": "join",
+            "kind": kind,
+            "by": keys,
+            "time": _TIME if any(self.times) else None,
+            "side": _SIDE,
+            "sign": table.SIGN,
+            "sides": [ddl([(name, rows.schema[name].dataType) for name in own]) for rows, own in frames],
+            "places": places,
+            "whole": list(whole),
+            "columns": [_SIDE, *keys, table.SIGN, _TIME, bridge.PACKED],
+            "changes": changes,
+            "aggregates": [],
+            "output": ddl([*self.columns, *([(CHANGE, StringType())] if changes else [])]),
+        }
+
+    def joined(self, left: DataFrame, right: DataFrame, how: str, *conditions: Column) -> DataFrame:
+        """The batch twin: Spark's join of rows of the sides; `conditions` name their columns with `l.` and `r.`"""
+        equal = [F.col(f"l.{quoted(a)}") == F.col(f"r.{quoted(b)}") for a, b in self.pairs]
+        joined = left.alias("l").join(right.alias("r"), [*equal, *conditions], how)
+        ours = [
+            F.coalesce(F.col(f"l.{quoted(name)}"), F.col(f"r.{quoted(name)}")).alias(name)
+            if name in self._same
+            else F.col(f"l.{quoted(name)}")
+            for name in self.own[0]
+        ]
+        return joined.select(*ours, *(F.col(f"r.{quoted(name)}") for name in self.added))
+
+
+def _column(name: str) -> Column:
+    return F.col(quoted(name))
+
+
+# Checks
+
+
+def _pairs(left: DataFrame, right: DataFrame, on: On) -> list[tuple[str, str]]:
+    named = [on] if isinstance(on, str) else on
+    pairs = list(named.items()) if isinstance(named, Mapping) else [(name, name) for name in named]
+    if not pairs:
+        raise DeclarationError(
+            "HR-050", "`join` was not told in which columns the rows are equal.", where=calling().at("on"), found=on,
+            fix='name a column that both sides have, such as on="card", or on={"product": "id"}',
+        )  # fmt: skip
+    aggregate.keys(left, [a for a, _ in pairs], "join", option="on")
+    aggregate.keys(right, [b for _, b in pairs], "join", option="on")
+    for a, b in pairs:
+        types = left.schema[a].dataType, right.schema[b].dataType
+        if types[0] != types[1]:
+            raise DeclarationError(
+                "HR-050", f"`join` cannot compare `{a}` with `{b}`: they are of different types.",
+                where=calling().at("on"), found=f"{a} {types[0].simpleString()}, {b} {types[1].simpleString()}",
+                fix=f'cast one of them first: `.withColumn("{b}", F.col("{b}").cast("{types[0].simpleString()}"))`',
+            )  # fmt: skip
+    return pairs
+
+
+def _check_columns(left: Sequence[str], added: Sequence[str]) -> None:
+    known = {name.lower() for name in left}
+    twice = [name for name in added if name.lower() in known]
+    if twice:
+        raise DeclarationError(
+            "HR-050", f"Both sides of `join` have a column {', '.join(f'`{name}`' for name in twice)}.",
+            where=calling().where, found=f"left: {', '.join(left)}; right: {', '.join(added)}",
+            fix=f'rename it on one side, for instance with `withColumnRenamed("{twice[0]}", "…")`, or leave it out',
+        )  # fmt: skip

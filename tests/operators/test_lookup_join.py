@@ -1,0 +1,196 @@
+"""`join` of a stream with a table: what that holds when a row comes, what it held at the row's time, and waiting."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import headrace as hr
+from headrace.engine.mode import Mode
+from headrace.errors import DeclarationError
+from headrace.testing import Delete, Driver, oracle
+
+CASES = int(os.environ.get("HEADRACE_DEEP", "1"))
+START = datetime(2026, 1, 1, tzinfo=UTC)
+LIVE = {"mode": Mode.LIVE, "live_batch": "30 seconds"}
+
+
+def taxed(sales, taxes):
+    return hr.join(sales, taxes, on="country", how="left")
+
+
+def waited(sales, taxes):
+    return hr.join(sales, taxes, on="country", how="left", wait="1 minute")
+
+
+def rated(sales, rates):
+    return hr.join(sales, rates, on="country", how="left", as_of="at", retention="30 days", correct=True)
+
+
+def declared(query: Callable[..., DataFrame]) -> hr.App:
+    app = hr.App("lookups")
+    sales = "id int, country string, at timestamp"
+    app.stream("sales", schema=sales, event_time="at", delay="30 seconds", partitions=2)
+    app.table("taxes", schema="country string, tax int", key="country")
+    schema = "country string, number int, valid_from timestamp, valid_to timestamp, rate int"
+    app.table("rates", schema=schema, key=["country", "number"])
+    app.stream(query)
+    return app
+
+
+@pytest.fixture
+def seed() -> int:
+    number = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
+    print(f"HEADRACE_SEED={number}")
+    return number
+
+
+def sale(number: int, country: str | None, second: int) -> dict[str, Any]:
+    return {"id": number, "country": country, "at": START + timedelta(seconds=second)}
+
+
+def found(rows: Sequence[dict[str, Any]], column: str) -> dict[int, int | None]:
+    assert len({row["id"] for row in rows}) == len(rows), "each row of the stream comes out once"
+    return {row["id"]: row.get(column) for row in rows}
+
+
+@pytest.mark.parametrize("options", [{}, LIVE], ids=["exact", "live"])
+def test_a_row_meets_what_the_table_holds_when_it_comes(spark: SparkSession, bootstrap: str, options: Any):
+    with Driver(declared(taxed), spark=spark, bootstrap=bootstrap, **options) as driver:
+        driver.push("taxes", [{"country": "de", "tax": 19}, {"country": "fr", "tax": 20}])
+        driver.advance()
+        driver.push("sales", [sale(1, "de", 0), sale(2, "xx", 0), sale(3, None, 0)])
+        driver.advance()
+        driver.push("taxes", [{"country": "de", "tax": 16}, Delete({"country": "fr"}), {"country": "xx", "tax": 1}])
+        driver.advance()
+        driver.push("sales", [sale(4, "de", 1), sale(5, "fr", 1), sale(6, "xx", 1)])
+        driver.advance()
+        assert found(driver.read("taxed"), "tax") == {1: 19, 2: None, 3: None, 4: 16, 5: None, 6: 1}
+
+
+def test_a_row_waits_for_its_partner(spark: SparkSession, bootstrap: str):
+    with Driver(declared(waited), spark=spark, bootstrap=bootstrap) as driver:
+        driver.push("sales", [sale(1, "de", 0), sale(2, "xx", 1), sale(3, None, 2), sale(4, "de", 3)])
+        driver.advance()
+        assert found(driver.read("waited"), "tax") == {3: None}, "a null has no partner to wait for"
+        driver.crash()
+        driver.push("taxes", [{"country": "de", "tax": 19}])
+        driver.advance()
+        assert found(driver.read("waited"), "tax") == {1: 19, 3: None, 4: 19}
+        for partition in range(2):
+            driver.push("sales", [sale(10 + partition, "de", 200)], partition=partition)
+        driver.advance()
+        driver.push("taxes", [{"country": "xx", "tax": 1}])
+        driver.advance()
+        expected = {1: 19, 2: None, 3: None, 4: 19, 10: 19, 11: 19}
+        assert found(driver.read("waited"), "tax") == expected, "the second row has waited long enough"
+
+
+def versions(dice: random.Random, countries: str) -> list[dict[str, Any]]:
+    """For each country versions one after the other, with gaps between some; the last one is open."""
+    made: list[dict[str, Any]] = []
+    for country in countries:
+        start = dice.randrange(100)
+        for number in range(dice.randrange(1, 5)):
+            end = start + dice.randrange(1, 100)
+            made.append(
+                {
+                    "country": country,
+                    "number": number,
+                    "valid_from": START + timedelta(seconds=start),
+                    "valid_to": START + timedelta(seconds=end),
+                    "rate": dice.randrange(100),
+                }
+            )
+            start = end + dice.choice([0, 0, 7])
+        made[-1]["valid_to"] = None
+    return made
+
+
+def folded(rows: Sequence[dict[str, Any]]) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    for row in rows:
+        bare = {name: row.get(name) for name in ("id", "country", "number", "rate")}
+        counted[json.dumps(bare)] += {"+": 1, "-": -1}[row["change"]]
+    return Counter({row: times for row, times in counted.items() if times})
+
+
+def model(sales: Sequence[dict[str, Any]], rates: Sequence[dict[str, Any]]) -> Counter[str]:
+    told: Counter[str] = Counter()
+    for one in sales:
+        met = [
+            rate for rate in rates
+            if rate["country"] == one["country"] and rate["valid_from"] <= one["at"]
+            and (rate["valid_to"] is None or one["at"] < rate["valid_to"])
+        ]  # fmt: skip
+        for rate in met or [{}]:
+            row = {"id": one["id"], "country": one["country"], "number": rate.get("number"), "rate": rate.get("rate")}
+            told[json.dumps(row)] += 1
+    return told
+
+
+def test_the_version_of_the_time_whatever_the_order(spark: SparkSession, bootstrap: str, seed: int):
+    """Versions and sales come in any order, versions are changed and deleted later, and the driver crashes."""
+    dice = random.Random(seed)
+    for _ in range(CASES):
+        rates = versions(dice, "abc")
+        sales = [sale(n, dice.choice(["a", "b", "c", "d", None]), dice.randrange(400)) for n in range(40)]
+        events: list[tuple[str, Any]] = [*(("rates", rate) for rate in rates), *(("sales", one) for one in sales)]
+        dice.shuffle(events)
+        changed = {(rate["country"], rate["number"]): rate for rate in rates}
+        for rate in dice.sample(rates, 2):
+            changed[rate["country"], rate["number"]] = rate | {"rate": 1000}
+            events.append(("rates", rate | {"rate": 1000}))
+        gone = dice.choice(rates)
+        del changed[gone["country"], gone["number"]]
+        events.append(("rates", Delete({"country": gone["country"], "number": gone["number"]})))
+        with Driver(declared(rated), spark=spark, bootstrap=bootstrap) as driver:
+            third = len(events) // 3 + 1
+            for part in range(3):
+                for name, event in events[part * third : part * third + third]:
+                    driver.push(name, [event])
+                driver.advance()
+                driver.crash(seed=dice.randrange(2**32))
+            driver.advance()
+            expected = model(sales, list(changed.values()))
+            assert folded(driver.read("rated")) == expected, f"seed {seed}"
+        given = {"sales": sales, "rates": [event for name, event in events if name == "rates"], "taxes": []}
+        assert folded(oracle(declared(rated), "rated", given, spark)) == expected, f"seed {seed}: the batch twin"
+
+
+def test_the_batch_twin_of_the_latest(spark: SparkSession):
+    given = {"sales": [sale(1, "de", 0), sale(2, "xx", 0)], "taxes": [{"country": "de", "tax": 19}], "rates": []}
+    assert found(oracle(declared(taxed), "taxed", given, spark), "tax") == {1: 19, 2: None}
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"how": "full"}, "does not know this `how`"),
+        ({"within": ("0", "0")}, "does not take `within`"),
+        ({"as_of": "at"}, "needs versions to answer `as_of`"),
+        ({"as_of": "then"}, "names the column `then`"),
+        ({"correct": True}, "corrects what it said `as_of` a time"),
+        ({"wait": "soon"}, "cannot use its `wait`"),
+    ],
+)
+def test_what_cannot_be_looked_up(spark: SparkSession, options: Any, what: str):
+    sales = hr.event_time(spark.createDataFrame([], "country string, at timestamp"), "at")
+    taxes = spark.createDataFrame([], "country string, tax int, change string")
+    with pytest.raises(DeclarationError, match=what):
+        hr.join(sales, taxes, on="country", **options)
+
+
+def test_the_stream_is_on_the_left(spark: SparkSession):
+    sales = spark.createDataFrame([], "country string, at timestamp")
+    taxes = spark.createDataFrame([], "country string, tax int, change string")
+    with pytest.raises(DeclarationError, match="put the stream on the left"):
+        hr.join(taxes, sales, on="country")
