@@ -397,7 +397,9 @@ def test_the_reference_has_every_parameter(heading: str, wanted: set[str]):
     assert sorted(rows) == sorted(f"`{name}`" for name in wanted)
 
 
-@pytest.mark.parametrize("operator", ["dedupe", "event_time", "join", "sliding", "top", "window"])
+@pytest.mark.parametrize(
+    "operator", ["aggregate", "dedupe", "distinct", "event_time", "history", "join", "sliding", "top", "window"]
+)
 def test_the_reference_has_every_parameter_of_an_operator(operator: str):
     text = section(REFERENCE / "operators.md", f"hr.{operator}")
     usage = re.search(rf"`hr\.{operator}\((.*?)\)`", text)

@@ -33,7 +33,6 @@ app.table(
     partitions=3,
 )
 app.table("items", hr.postgres("public.items"), schema="name string, maker string, cost int", key="name")
-app.stream("calls", schema="who string, seconds int")
 
 
 @app.view(key="shop")
@@ -78,7 +77,7 @@ def sizes(sales):
 def makers(sales, items):
     """Joined, aggregated and ranked in one query."""
     sold = hr.join(sales, items, on={"item": "name"})
-    return hr.top(hr.aggregate(sold, by="maker", cost=hr.sum("cost * amount % 100")), 2, by="cost")
+    return hr.top(hr.aggregate(sold, by="maker", cost=hr.sum("cost")), 2, by="cost")
 
 
 @app.view(key="shop")
@@ -101,7 +100,11 @@ def split(sales):
     )
 
 
-@app.view(key="who")
+phone = hr.App("phone")
+phone.stream("calls", schema="who string, seconds int")
+
+
+@phone.view(key="who")
 def callers(calls):
     return hr.aggregate(calls, by="who", n=hr.count(), longest=hr.max("seconds"))
 
@@ -261,14 +264,12 @@ def test_the_aggregates_of_what_the_table_has(spark: SparkSession, bootstrap: st
         half = len(events) // 2
         events = fitting([*fitting(events[:half]), *events[half:]], least=half)
         with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
-            for part in (events[:half], events[half:]):
+            for part in (slice(half), slice(half, None)):
                 for name in TABLES:
-                    driver.push(name, of(name, part))
+                    driver.push(name, of(name, events[part]))
                 driver.advance()
-                if part is not events[half:]:
-                    driver.crash(seed=dice.randrange(2**32))
-                    check_by_hand(driver, events[:half], f"seed {seed}, half way")
-            driver.crash(seed=dice.randrange(2**32))
+                check_by_hand(driver, events[: part.stop], f"seed {seed}, up to {part.stop}")
+                driver.crash(seed=dice.randrange(2**32))
             driver.advance()
             check_by_hand(driver, events, f"seed {seed}, at the end")
             given = {name: of(name, events) for name in TABLES}
@@ -360,26 +361,29 @@ def test_a_large_group(spark: SparkSession, bootstrap: str, seed: int):
         driver.push("sales", delete(lambda _: True))
         driver.advance()
         assert driver.view("totals") == []
-        assert driver.progress()["totals"].operators["aggregate"]["keys"] == 0
+        until = time.monotonic() + 30
+        while (left := driver.progress()["totals"].operators["aggregate"]["keys"]) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert left == 0
 
 
 def test_of_a_stream(spark: SparkSession, bootstrap: str):
     calls = [{"who": who, "seconds": seconds} for who, seconds in (("ann", 3), ("bob", 9), ("ann", 7), ("ann", 7))]
-    with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
+    with Driver(phone, spark=spark, bootstrap=bootstrap) as driver:
         driver.push("calls", calls[:2])
         driver.advance()
         driver.push("calls", calls[2:])
         driver.advance()
         found = sorted((row["who"], row["n"], row["longest"]) for row in driver.view("callers"))
         assert found == [("ann", 3, 7), ("bob", 1, 9)]
-        assert sorted(map(text, oracle(app, "callers", {"calls": calls}, spark))) == sorted(
+        assert sorted(map(text, oracle(phone, "callers", {"calls": calls}, spark))) == sorted(
             map(text, driver.view("callers"))
         )
 
 
 def test_a_hot_key_is_named(spark: SparkSession, bootstrap: str):
     calls = [{"who": "ann" if n % 3 else f"x{n}", "seconds": 1} for n in range(20_000)]
-    with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
+    with Driver(phone, spark=spark, bootstrap=bootstrap) as driver:
         driver.push("calls", calls)
         driver.advance()
         until = time.monotonic() + 30
@@ -388,7 +392,6 @@ def test_a_hot_key_is_named(spark: SparkSession, bootstrap: str):
         assert hot.keys() == {"aggregate"}
         assert hot["aggregate"]["key"] == '{"who":"ann"}'
         assert 0.5 < float(hot["aggregate"]["share"]) < 0.8
-        assert driver.progress()["shops"].hot == {}
 
 
 @pytest.mark.parametrize(

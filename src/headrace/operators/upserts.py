@@ -9,6 +9,9 @@ with the start of its window where it has one, the key of a table, `within` and 
 that takes its place come one right after the other, and whoever writes them leaves the old one out: nothing is kept.
 Otherwise, as after a join, the changes are brought together by the key.
 
+**Live.** Changes that come from different tasks arrive one by one in live mode. Where the row that goes is heard of
+before the one that takes its place, the view is without it for that moment.
+
 **Ties.** A key under which several rows are there does not fit a view; one of them is, always the same.
 
 **State.** Where changes are brought together: the rows of the view.

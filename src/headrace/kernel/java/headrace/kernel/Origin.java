@@ -30,6 +30,7 @@ import org.apache.spark.util.TaskFailureListener;
  */
 public final class Origin {
   static final long NO_TIME = Long.MIN_VALUE;
+  private static final int GROUP = 24;
   private static final ThreadLocal<Origin> CURRENT = new ThreadLocal<>();
 
   private final long task;
@@ -124,11 +125,20 @@ public final class Origin {
   }
 
   /**
-   * The number that the row at hand shares with another, which came right before it and takes its place, or comes right after
-   * it and is replaced; 0 when there is none.
+   * The number that the row at hand shares with another, which came before it and takes its place, or comes after it and is
+   * replaced; 0 when there is none. All rows of the pairs of a {@link #group} come before those of the next group.
    */
   long pair() {
     return pair;
+  }
+
+  static long group(long pair) {
+    return pair >>> GROUP;
+  }
+
+  /** The first number of the group after that of this pair. */
+  static long nextGroup(long pair) {
+    return group(pair) + 1 << GROUP;
   }
 
   /**

@@ -34,6 +34,10 @@ final class ResultRow {
     return operator.changes ? plus(values) : values;
   }
 
+  static boolean isMinus(Object[] values) {
+    return values[values.length - 1] == MINUS;
+  }
+
   static Object[] plus(Object[] values) {
     values[values.length - 1] = PLUS;
     return values;

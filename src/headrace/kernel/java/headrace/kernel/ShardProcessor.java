@@ -55,10 +55,11 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   private transient ValueState<byte[]> root;
   private transient List<Row> out;
   private transient List<String> origins;
-  private transient List<Long> replacing;
-  /** The number of the replacement that is given, or 0, and how many there were. */
+  private transient List<Long> pairs;
+  private transient List<Back> backs;
+  /** The {@link Origin#pair} that is given, or 0, and the last one. */
   private transient long pair;
-  private transient long pairs;
+  private transient long lastPair;
   private transient Origin.Times times;
   /** The record times of the messages of the call at hand. */
   private transient Origin.Mean received;
@@ -73,6 +74,9 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   private transient HashMap<Integer, long[]> senders;
   private transient long openedAt;
   private transient boolean endAsked;
+
+  /** A row that is taken back, to be given after all that come. */
+  private record Back(byte[] row, String origin, long pair) {}
 
   ShardProcessor(Operator operator) {
     this.operator = operator;
@@ -158,7 +162,9 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     }
     out = new ArrayList<>();
     origins = operator.live ? new ArrayList<>() : null;
-    replacing = new ArrayList<>();
+    pairs = new ArrayList<>();
+    backs = new ArrayList<>();
+    lastPair = Origin.nextGroup(lastPair);
     times = new Origin.Times();
     received = new Origin.Mean();
     time = Origin.NO_TIME;
@@ -286,8 +292,9 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   }
 
   /**
-   * Gives a row in the place of another; either may be missing. In a view the row that comes is given first, and both as a
-   * {@link Origin#pair}, so that what is written is one record.
+   * Gives a row in the place of another; either may be missing. In a view the row that comes is given first, and both as an
+   * {@link Origin#pair}, so that what is written is one record. In live mode, where rows reach the next operator one by one, all
+   * rows that come are given before those that go: what only moves is never away.
    */
   final void replace(Object[] before, Object[] after) {
     if (before == null || after == null || !operator.view) {
@@ -295,7 +302,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       if (after != null) emit(after);
       return;
     }
-    pair = ++pairs;
+    pair = lastPair = operator.live ? lastPair + 1 : Origin.nextGroup(lastPair);
     emit(after);
     emit(ResultRow.minus(before));
     pair = 0;
@@ -309,7 +316,9 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   /** The same of a row that was made of one record, or of one among others. */
   final void emit(Object[] values, String origin) {
     // A copy: the projection writes every row to the same bytes.
-    give(projection.apply(new GenericInternalRow(values)).copy().getBytes(), origin);
+    byte[] packed = projection.apply(new GenericInternalRow(values)).copy().getBytes();
+    if (operator.view && operator.live && operator.changes && ResultRow.isMinus(values)) backs.add(new Back(packed, origin, pair));
+    else give(packed, origin);
   }
 
   /** Gives a row of the output that is packed already. */
@@ -320,15 +329,20 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   private void give(byte[] row, String origin) {
     times.add(time);
     if (operator.live) origins.add(origin);
-    if (operator.view) replacing.add(pair);
+    if (operator.view) pairs.add(pair);
     out.add(RowFactory.create((Object) row));
   }
 
   private Iterator<Row> result() {
+    for (Back back : backs) {
+      pair = back.pair;
+      give(back.row, back.origin);
+    }
+    pair = 0;
     List<Row> given = out;
     int[] done = taken;
     out = null;
     java.util.Iterator<Row> each = Origin.telling(given, origins, times, operator.live ? () -> gauge.taken(done) : () -> {});
-    return scala.jdk.javaapi.CollectionConverters.asScala(operator.view ? Origin.pairing(each, replacing) : each);
+    return scala.jdk.javaapi.CollectionConverters.asScala(operator.view ? Origin.pairing(each, pairs) : each);
   }
 }

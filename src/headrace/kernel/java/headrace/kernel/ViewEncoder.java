@@ -2,6 +2,7 @@ package headrace.kernel;
 
 import java.io.Serializable;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.Column;
@@ -37,9 +38,9 @@ public final class ViewEncoder implements Serializable {
   private final JsonEncoder value;
   private final int keySize;
   private transient Origin origin;
-  /** The {@link Origin#pair} whose new row was written last, and its key. */
-  private transient long written;
-  private transient byte[] writtenKey;
+  /** The keys of the new rows that were written, by the {@link Origin#pair} of a group. */
+  private transient HashMap<Long, byte[]> written;
+  private transient long group;
 
   private ViewEncoder(String query, String lateTopic, SideOutput side, StructType key, StructType value) {
     this.query = query;
@@ -75,17 +76,20 @@ public final class ViewEncoder implements Serializable {
     if (!takenBack && !PUT.equals(change)) return refused(row, "the column `change` is " + change + ", neither + nor -");
     long pair = origin().pair();
     byte[] keyBytes = text ? keyRow.getUTF8String(0).getBytes() : key.encode(keyRow);
-    if (pair != 0 && !takenBack) {
-      written = pair;
-      writtenKey = keyBytes;
-    } else if (pair != 0 && pair == written && Arrays.equals(keyBytes, writtenKey)) {
-      return null; // what takes its place has been written
+    if (pair != 0) {
+      if (Origin.group(pair) != group) written.clear();
+      group = Origin.group(pair);
+      if (!takenBack) written.put(pair, keyBytes);
+      else if (Arrays.equals(keyBytes, written.remove(pair))) return null; // what takes its place has been written
     }
     return new GenericInternalRow(new Object[] {keyBytes, takenBack ? null : value.encode(row)});
   }
 
   private Origin origin() {
-    if (origin == null) origin = Origin.current();
+    if (origin == null) {
+      origin = Origin.current();
+      written = new HashMap<>();
+    }
     return origin;
   }
 
