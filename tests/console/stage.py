@@ -145,12 +145,9 @@ class Stage:
     def late(self, count: int = 4) -> None:
         """Rows that came after their window was closed."""
         for number in range(count):
-            row = {
-                "url": PAGES[number],
-                "window_start": iso(time.time() - 3600),
-                "__hr_watermark": iso(time.time() - 60),
-            }
-            self.send(names.late_topic("views_per_minute"), row, row["url"])
+            row = {"id": f"c{number}", "url": PAGES[number], "seconds": 12.5, "at": iso(time.time() - 3600)}
+            headers = (("headrace.operator", "window"), ("headrace.watermark", iso(time.time() - 60)))
+            self.producer.send(names.late_topic("views_per_minute"), json.dumps(row), headers=headers)
         self.producer.flush()
 
     def progress(self, query: str, *, pid: int | None = None, **given: Any) -> Progress:

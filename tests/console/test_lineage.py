@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
-from tests.console.conftest import VIEWPORT, Go, Snap, running
+from tests.console.conftest import Go, Snap, running
 
 from headrace.app import load
 from headrace.log.connection import Connection
@@ -60,7 +60,7 @@ def test_sixty_boxes_stay_legible(browser: Browser, parts: Parts, tmp_path: Path
     connection = Connection(parts.bootstrap)
     ensure(connection, [Topic(node.topic, 1) for node in graph.nodes])
     with running(file, parts.bootstrap) as site, Producer(connection) as producer:
-        context = browser.new_context(viewport=VIEWPORT, color_scheme="light")
+        context = browser.new_context(viewport={"width": 1900, "height": 1080}, color_scheme="light")
         page = context.new_page()
         page.goto(site.link)
         expect(page.get_by_text("No query of large has run here yet")).to_be_visible()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.console.conftest import VIEWPORT, Site, Snap, running
-from tests.console.stage import Stage, Traffic
+from tests.console.stage import Stage, Traffic, iso
 
 from headrace.log.connection import Connection
 from headrace.parts.embedded import Parts
@@ -42,6 +43,10 @@ def test_a_page_outlives_the_broker(home: Path, browser: Browser, snap: Snap):
 
             os.kill(first.started[0].record.server.pid, signal.SIGKILL)
             first.stop()
+            since = iso(time.time())
+            told = {"error": f"log unreachable since {since}", "rows_per_second": 0.0, "rows_out_per_second": 0.0}
+            told |= {"latency_p50_ms": None, "latency_p99_ms": None}
+            traffic.given |= {query.name: told for query in stage.queries}  # as a run tells it
             expect(page.get_by_text("The log does not answer since")).to_be_visible()
             is_awake(page, site)
             expect(page.get_by_role("status").filter(has_text="the log does not answer").first).to_be_visible()
@@ -49,6 +54,7 @@ def test_a_page_outlives_the_broker(home: Path, browser: Browser, snap: Snap):
 
             with Parts.start(settings) as again:
                 assert again.bootstrap == first.bootstrap
+                traffic.given.clear()
                 page.goto(f"{site.url}/")
                 expect(page.get_by_text("The log does not answer")).to_be_hidden()
                 newest = records.nth(1).inner_text()
