@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import Page, expect
 from tests.console.conftest import Go
 
-PATHS = ("/", "/lineage", "/queries", "/queries/visits", "/letters", "/node/clicks", "/node/order_map")
+PATHS = (
+    "/",
+    "/lineage",
+    "/queries",
+    "/queries/visits",
+    "/letters",
+    "/node/clicks",
+    "/node/order_map",
+    "/dashboard/traffic",
+)
 NAMELESS = """() => [...document.querySelectorAll('a, button, input, select, summary, [tabindex], [role=img]')]
   .filter((one) => one.checkVisibility())
   .filter((one) => !(one.getAttribute('aria-label') || one.innerText.trim() || one.title
@@ -16,14 +24,14 @@ FOCUSED = """() => { const one = document.activeElement;
   return (one.getAttribute('aria-label') || one.innerText || one.title || '').trim().split('\\n').pop(); }"""
 
 
-@pytest.mark.parametrize("path", [*PATHS, "/dashboard/traffic"])
-def test_every_control_has_a_name(go: Go, path: str):
-    page = go(path)
-    page.wait_for_timeout(500)
-    assert page.evaluate(NAMELESS) == []
-    expect(page.get_by_role("main")).to_have_count(1)
-    expect(page.get_by_role("navigation", name="Pages")).to_have_count(1)
-    expect(page.get_by_role("heading", level=1)).to_have_count(1)
+def test_every_control_has_a_name(go: Go):
+    for path in PATHS:
+        page = go(path)
+        page.wait_for_timeout(300)
+        assert page.evaluate(NAMELESS) == [], path
+        expect(page.get_by_role("main")).to_have_count(1)
+        expect(page.get_by_role("navigation", name="Pages")).to_have_count(1)
+        expect(page.get_by_role("heading", level=1)).to_have_count(1)
 
 
 def test_the_keyboard_reaches_and_works_the_controls(go: Go, page: Page):
