@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
+from tests.console.picture import smaller
 from tests.console.stage import Stage, Traffic
 
 from headrace.log.connection import Connection
@@ -176,7 +177,8 @@ def snap(tmp_path: Path) -> Snap:
     def take(page: Page, name: str, settle_ms: int, *, full_page: bool = False) -> None:
         if named:
             page.wait_for_timeout(settle_ms)
-        page.screenshot(path=(Path(named) if named else tmp_path) / name, full_page=full_page)
+        taken = page.screenshot(full_page=full_page)
+        (Path(named or tmp_path) / name).write_bytes(smaller(taken) if named else taken)
 
     return take
 
