@@ -110,10 +110,11 @@ def test_how_long_a_change_takes_to_the_page(go: Go, page: Page, stage: Stage):
         ).wait()
         sent[f"{amount / 1e6:.3g}M"] = time.time() * 1000
         time.sleep(0.12)
-    page.wait_for_timeout(1000)
+    expect(number).to_have_text(list(sent)[-1])
+    page.wait_for_timeout(100)
     seen = page.evaluate("window.seen")
     took = [seen[text] - at for text, at in sent.items() if text in seen]
-    assert len(took) > 30
+    assert took  # several that come at once are drawn once
     print(
         f"from the topic to the page: p50 {statistics.median(took):.0f} ms, longest {max(took):.0f} ms of {len(took)}"
     )

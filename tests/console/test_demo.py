@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -45,7 +46,10 @@ def test_the_demo_in_the_browser(browser: Browser, tmp_path: Path, snap: Snap):
             expect(lineage.get_by_text(name, exact=True)).to_be_visible()
         expect(lineage.locator(".hr-edge.on").first).to_be_attached()
         expect(page.get_by_role("group", name="Latency, record to result")).not_to_contain_text("–")
-        snap(page, "demo.png", 20_000)  # the newest results are those of a warm JVM
+        if os.environ.get("HEADRACE_PICTURES"):  # the newest results are those of a warm JVM
+            latency = page.get_by_role("group", name="Latency, record to result")
+            expect(latency).to_contain_text(re.compile(r"p99 \d+ ms"), timeout=240_000)
+        snap(page, "demo.png", 15_000)
         page.goto(f"{link.partition('?')[0]}queries/alerts")
         page.get_by_role("button", name="Stop alerts").click()
         page.get_by_role("alertdialog").get_by_role("button", name="Stop").click()

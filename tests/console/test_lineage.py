@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
-from tests.console.conftest import VIEWPORT, Go, Snap, running
+from tests.console.conftest import Broker, Go, Snap, running
 
 from headrace.app import load
 from headrace.log.connection import Connection
 from headrace.log.producer import Producer
 from headrace.log.topic import Topic, ensure
-from headrace.parts.embedded import Parts
 from headrace.serve.console.drawing import HEIGHT, WIDTH, Box, Line, draw
 
 
@@ -52,15 +51,15 @@ def many(count: int) -> str:
     return "\n".join(lines)
 
 
-def test_sixty_boxes_stay_legible(browser: Browser, parts: Parts, tmp_path: Path, snap: Snap):
+def test_sixty_boxes_stay_legible(browser: Browser, broker: Broker, tmp_path: Path, snap: Snap):
     """Every name is whole, no box covers another, and the page moves while 60 topics are watched."""
     file = tmp_path / "app.py"
     file.write_text(many(60))
     graph = load(file).graph()
-    connection = Connection(parts.bootstrap)
+    connection = Connection(broker.bootstrap)
     ensure(connection, [Topic(node.topic, 1) for node in graph.nodes])
-    with running(file, parts.bootstrap) as site, Producer(connection) as producer:
-        context = browser.new_context(viewport=VIEWPORT, color_scheme="light")
+    with running(file, broker.bootstrap) as site, Producer(connection) as producer:
+        context = browser.new_context(viewport={"width": 1900, "height": 1080}, color_scheme="light")
         page = context.new_page()
         page.goto(site.link)
         expect(page.get_by_text("No query of large has run here yet")).to_be_visible()

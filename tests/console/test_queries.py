@@ -16,8 +16,8 @@ ERROR = """HR-310  a query failed
 
   The query `large_orders` failed: [DIVIDE_BY_ZERO] Division by zero.
 
-  at app.py:58
-      58 |     return orders.where("amount >= 500")
+  at app.py:55
+      55 |     return orders.where("amount >= 500")
 
   found: the row of orders[1]@4711
   fix: correct what the cause names
@@ -29,7 +29,7 @@ TRACE = (
 
 def test_a_query_is_stopped_and_started(go: Go, page: Page, stage: Stage, traffic: Traffic, snap: Snap):
     go("/queries")
-    page.get_by_role("button", name="Stop order_map").click()
+    page.get_by_role("button", name="Stop order_map", exact=True).click()
     expect(page.get_by_role("alertdialog")).to_contain_text("its input waits in the log")
     page.get_by_role("alertdialog").get_by_role("button", name="Stop").click()
     expect(page.get_by_text("order_map is being stopped")).to_be_visible()
@@ -40,7 +40,7 @@ def test_a_query_is_stopped_and_started(go: Go, page: Page, stage: Stage, traffi
     traffic.given["order_map"] = {"state": "stopped"}
     expect(page.get_by_role("row", name="order_map live").get_by_text("stopped")).to_be_visible()
     snap(page, "queries.png", 500)
-    page.get_by_role("button", name="Start order_map").click()
+    page.get_by_role("button", name="Start order_map", exact=True).click()
     page.get_by_role("alertdialog").get_by_role("button", name="Start").click()
     expect(page.get_by_text("order_map is being started")).to_be_visible()
     assert orders.wanted(stage.settings, "shop", "order_map", started) == "running"
@@ -114,7 +114,7 @@ def test_an_action_that_cannot_be_written_down_is_not_done(go: Go, page: Page, s
     book.mkdir()
     try:
         go("/queries/visits")
-        page.get_by_role("button", name="Stop visits").click()
+        page.get_by_role("button", name="Stop visits", exact=True).click()
         page.get_by_role("alertdialog").get_by_role("button", name="Stop").click()
         expect(page.get_by_role("alertdialog").get_by_role("alert")).to_contain_text("HR-543")
         started = stage.progress("visits").started_at
@@ -137,13 +137,13 @@ def test_what_went_wrong_is_told_with_its_place(go: Go, page: Page, stage: Stage
         "state": "failed",
         "error": ERROR,
         "trace": TRACE,
-        "place": f"{stage.file}:58",
+        "place": f"{stage.file}:55",
         "record": "orders[1]@4711",
     }
     go("/queries/large_orders")
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("HR-310")
-    expect(alert).to_contain_text("app.py:58")
+    expect(alert).to_contain_text("app.py:55")
     expect(alert).to_contain_text("orders[1]@4711")
     expect(page.get_by_text("DAGScheduler")).to_be_hidden()
     page.get_by_text("What Spark says").click()

@@ -31,7 +31,7 @@ def test_pages_show_the_current_version(go: Go, page: Page, stage: Stage):
         assert "o1" not in rows.inner_text()
         expect(page.get_by_role("status").filter(has_text="keeping up").first).to_be_visible()
         go("/dashboard/traffic")
-        expect(page.get_by_role("group", name="Largest order").locator(".hr-number")).to_have_text("1.5")
+        expect(page.get_by_role("group", name="Largest order").locator(".hr-number")).to_have_text("1.50")
         go("/")
         table = page.get_by_role("table", name="Queries and followers")
         expect(table.get_by_role("link", name="order_map.v2", exact=True)).to_be_visible()

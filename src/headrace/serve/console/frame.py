@@ -50,7 +50,7 @@ def frame(scene: Scene, request: Request, title: str, active: str, *, about: str
     ui.add_css(_STYLE)
     with box("hr-app"):
         _side(scene, active)
-        with box("hr-main", "main"):
+        with box("hr-main"):
             with box("hr-top", "header"):
                 text(title, tag="h1")
                 text(about, "hr-note")

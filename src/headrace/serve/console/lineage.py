@@ -20,7 +20,7 @@ TALLEST = 640
 _ZOOMS = (0.4, 0.55, 0.7, 0.85, 1.0, 1.2)
 _FIT = """
 const canvas = getHtmlElement(%d), host = canvas.parentElement;
-const zoom = Math.max(.5, Math.min(1, host.clientWidth / %f));
+const zoom = Math.max(.7, Math.min(1, host.clientWidth / %f));
 canvas.dataset.zoom = zoom; canvas.style.zoom = zoom;
 """
 _ZOOM = """

@@ -211,7 +211,7 @@ def _declaration(scene: Scene, node: Node) -> None:
                 with box("hr-row", "dd"):
                     for reader in readers:
                         link(reader.name, f"/node/{reader.name}")
-        text(_source(node), "hr-code", "pre").style("margin-top: 14px")
+        text(_source(node), "hr-code hr-wrap", "pre").style("margin-top: 14px")
         if isinstance(node, Source) and node.schema is not None:
             with box("hr-table", "table", aria_label="Schema").style("margin-top: 14px"):
                 with box("", "thead"), box("", "tr"):

@@ -244,7 +244,8 @@ class _Failure:
         code = _CODE.search(last.error)
         place = _PLACE.search(f"at {last.place}" if last.place else last.error)
         found = Location(place["file"], int(place["line"])) if place else self._where
-        self._title.set_text(title(code[0]) if code else "It waits")
+        told = title(code[0]) if code else "it waits"
+        self._title.set_text(told[:1].upper() + told[1:])
         self._code.set_text(code[0] if code else "")
         self._code.set_visibility(code is not None)
         said = [line.strip() for line in last.error.splitlines() if line.strip()]
@@ -254,8 +255,8 @@ class _Failure:
         self._facts["at"].set_text(str(found) if found else "–")
         self._facts["record"].set_text(last.record or "not one by itself: the row at hand was made of several records")
         for word in ("found", "fix"):
-            told = re.search(rf"(?m)^\s*{word}: (.+)$", last.error)
-            self._facts[word].set_text(told[1] if told else "–")
+            said_of = re.search(rf"(?m)^\s*{word}: (.+)$", last.error)
+            self._facts[word].set_text(said_of[1] if said_of else "–")
         self._trace.set_text(last.trace or "")
         self._more.set_visibility(last.trace is not None)
 

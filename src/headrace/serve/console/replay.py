@@ -11,7 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nicegui import ui
 from starlette.requests import Request
 
 from headrace.engine import progress, version
@@ -24,19 +23,16 @@ from headrace.serve.console.frame import refreshing
 from headrace.serve.console.scene import Scene
 
 SHOWN_BYTES = 3_000
+_VALUE = "(event) => emit(event.target.value)"
 _COMMAND = "from headrace.cli import main; main()"
 
 
 def replay_card(scene: Scene, request: Request, query: Query) -> None:
     """The button, and what the last replay of the query has said."""
-    with card("Replay", "a version of its own, built from the beginning of the log beside the current one"):
-        with box("hr-row") as row:
-            name = ui.input("Version", value=_next(scene, query)).props("dense outlined").classes("hr-version")
-            trouble = text("", "hr-note", role="status")
-        said = text("", "hr-code", "pre").style("margin-top: 12px; max-height: 240px; overflow: auto")
+    wanted = [_next(scene, query)]
 
     def asked() -> None:
-        chosen = str(name.value)
+        chosen = wanted[0]
         trouble.set_text("")
         try:
             version.check_name(chosen)
@@ -55,8 +51,13 @@ def replay_card(scene: Scene, request: Request, query: Query) -> None:
             do=lambda: _start(scene, query, chosen),
         )
 
-    with row:
-        button("Replay", asked, label=f"Replay {query.name}").move(row, 1)
+    with card("Replay", "a version of its own, built from the beginning of the log beside the current one"):
+        with box("hr-row"):
+            name = box("hr-input", "input", type="text", aria_label="Version", value=wanted[0])
+            name.on("input", lambda event: wanted.__setitem__(0, str(event.args)), js_handler=_VALUE)
+            button("Replay", asked, label=f"Replay {query.name}")
+            trouble = text("", "hr-note", role="status")
+        said = text("", "hr-code hr-wrap", "pre").style("margin-top: 12px; max-height: 240px")
 
     def refresh() -> None:
         found = _said(scene, query)
