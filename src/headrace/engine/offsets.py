@@ -63,6 +63,10 @@ class Groups:
             raise KafkaException(error)
         self._known[query] = (time.monotonic(), dict(offsets))
 
+    def committed(self, query: str) -> Offsets:
+        """What was committed last for a query."""
+        return self._known.get(query, (0.0, {}))[1]
+
     def _join(self, query: str) -> Consumer:
         group = {"group.id": names.group(self._app, query), "enable.auto.commit": False}
         options = self._connection.client(**group, on_commit=lambda error, _: self._answers.append(error))

@@ -195,6 +195,10 @@ class Run:
         told = checkpoint.covered(source.endOffset or "" for source in last.sources) if last else {}
         return checkpoint.reached(self._places[query]) | told
 
+    def worked_off(self, query: str) -> offsets.Offsets:
+        """Live mode: the next offsets behind what a query has not only read: its results are in the log."""
+        return self._groups.committed(query)
+
     def request_stop(self) -> None:
         """Let `wait` return; safe to call from a signal handler."""
         self._stop.set()

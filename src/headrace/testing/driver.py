@@ -40,7 +40,6 @@ from headrace.engine.run import Run
 from headrace.graph.graph import Graph
 from headrace.graph.node import Source
 from headrace.graph.plan import plan
-from headrace.kernel import bridge
 from headrace.log import topic
 from headrace.log.connection import Connection
 from headrace.log.consumer import Record, read
@@ -178,31 +177,28 @@ class Driver:
         return list(heapq.merge(*(partitions[i] for i in sorted(partitions)), key=lambda r: r.timestamp_ms))
 
     def _rest(self, until: float) -> None:
-        """Until every query has read its topics to the end and no topic has grown for a while."""
+        """Until every query has worked off its topics and no topic has grown for a while: what the clocks of the
+        sources bring about comes a moment later."""
         assert self._run is not None
         written = [topics.of_node(query.node).name for query in plan(self.graph)]
         quiet_since, before = time.monotonic(), None
         while time.monotonic() < until:
             self._run.check()
             now = [topic.ends(self.connection, name) for name in written]
-            if now != before or not self._read_all():
+            if now != before or not self._worked_off():
                 quiet_since, before = time.monotonic(), now
             elif time.monotonic() - quiet_since > REST_S:
                 return
             time.sleep(0.05)
         raise TimeoutError(f"the app did not come to rest: {self._run.progress()}")
 
-    def _read_all(self) -> bool:
-        gauges = bridge.gauges(self.spark)
+    def _worked_off(self) -> bool:
+        assert self._run is not None
         for query in plan(self.graph):
-            for name in query.reads:
-                read_to = {
-                    g.partition: g.next_offset
-                    for g in gauges
-                    if g.query == query.name and g.of == self.graph.node(name).topic
-                }
-                ends = topic.ends(self.connection, self.graph.node(name).topic)
-                if any(read_to.get(partition, 0) < end for partition, end in ends.items()):
+            done = self._run.worked_off(query.name)
+            for name in (self.graph.node(source).topic for source in query.reads):
+                ends = topic.ends(self.connection, name)
+                if any(done.get((name, partition), 0) < end for partition, end in ends.items()):
                     return False
         return True
 
