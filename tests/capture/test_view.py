@@ -172,7 +172,8 @@ def test_a_query_that_has_begun_starts_without_the_database(stage: Stage, spark:
             app, mode=Mode.EXACT, settings=settings, bootstrap=stage.bootstrap, spark=spark, report=told.append
         )
 
-    for given in ({}, {"source": "postgresql://somebody:open-sesame@127.0.0.1:1/nothing"}):
+    away = ("postgresql://somebody:open-sesame@127.0.0.1:1/nothing", "postgresql://somebody:open-sesame%@host/nothing")
+    for given in ({}, *({"source": url} for url in away)):
         with pytest.raises(RunError, match="HR-304") as raised, start(**given):
             pass
         assert "open-sesame" not in str(raised.value)

@@ -15,11 +15,13 @@ import psycopg
 import pytest
 from typer.testing import Result
 
+from headrace.engine import orders, progress
 from headrace.log import catalogue
 from headrace.log.catalogue import View
 from headrace.log.connection import Connection
 from headrace.log.producer import Producer
 from headrace.log.topic import Topic, ensure
+from headrace.settings import Settings
 
 Call = Callable[..., Result]
 Process = Callable[..., subprocess.Popen[str]]
@@ -85,6 +87,13 @@ def health(call: Call) -> dict[str, tuple[str, str]]:
     return {one["query"]: (one["health"]["word"], one["health"]["sentence"]) for one in shown}
 
 
+def order(app: Path, name: str, follower: str, wanted: orders.Wanted) -> None:
+    """As the console gives it."""
+    settings = Settings.load(app.parent)
+    (last,) = [one for one in progress.latest(settings, name) if one.query == follower]
+    orders.give(settings, name, follower, wanted, last.started_at)
+
+
 def test_an_app_with_nothing_to_follow(call: Call, tmp_path: Path):
     (tmp_path / "app.py").write_text('import headrace as hr\napp = hr.App("shop")\n')
     result = call("follow", tmp_path / "app.py")
@@ -129,8 +138,14 @@ def test_tables_from_their_start_to_their_end(
         publish(connection, name, "small")
         send(connection, f"{name}.small", "z")
         assert eventually(lambda: ids(postgres_url, name, "small") == ["z"])
+        order(app, name, "small.postgres", "stopped")
+        assert eventually(lambda: health(call)["small.postgres"] == ("stopped", "stopped"))
+        send(connection, f"{name}.small", "y")
         send(connection, f"{name}.large", "c")
         assert eventually(lambda: ids(postgres_url, name, "large") == ["a", "b", "c"])
+        assert ids(postgres_url, name, "small") == ["z"]
+        order(app, name, "small.postgres", "running")
+        assert eventually(lambda: ids(postgres_url, name, "small") == ["y", "z"])
     finally:
         running.send_signal(signal.SIGTERM)
         out, errors = running.communicate(timeout=60)
@@ -156,13 +171,13 @@ def test_a_webhook_of_a_stream(
         place = f"http://127.0.0.1:{int(receiver.stdout.readline())}/"
         hook = f'hr.webhook("{place}", secret_env="HOOK_SECRET", allow_private=True)'
         app.write_text(f"{app.read_text()}\napp.follow(orders, {hook})\n")
-        orders = f"orders_of_{name}"
-        running = process("follow", app, "--only", orders, HEADRACE_BOOTSTRAP=bootstrap, HOOK_SECRET="sesame")
+        source = f"orders_of_{name}"
+        running = process("follow", app, "--only", source, HEADRACE_BOOTSTRAP=bootstrap, HOOK_SECRET="sesame")
         try:
-            assert eventually(lambda: health(call).get(f"{orders}.webhook", ("",))[0] == "waiting")
-            ensure(connection, [Topic(orders)])
-            send(connection, orders, "a", "b")
-            follower = f"{name}.{orders}.webhook"
+            assert eventually(lambda: health(call).get(f"{source}.webhook", ("",))[0] == "waiting")
+            ensure(connection, [Topic(source)])
+            send(connection, source, "a", "b")
+            follower = f"{name}.{source}.webhook"
 
             def told() -> list[str]:
                 with urllib.request.urlopen(place) as response:

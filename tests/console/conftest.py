@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
+from tests.console.picture import smaller
 from tests.console.stage import Stage, Traffic
 
 from headrace.log.connection import Connection
@@ -63,24 +64,39 @@ def browser(chromium: str) -> Iterator[Browser]:
         running.close()
 
 
+class Broker:
+    """A Kafka that only these tests use; it may be killed, and started again on its port."""
+
+    def __init__(self, home: Path) -> None:
+        self._settings = Settings.load(home, bootstrap=None).model_copy(update={"bootstrap": None})
+        self._parts = Parts.start(self._settings)
+        self.bootstrap = self._parts.bootstrap
+
+    def kill(self) -> None:
+        os.kill(self._parts.started[0].record.server.pid, signal.SIGKILL)
+        self._parts.stop()
+
+    def start_again(self) -> None:
+        self._parts = Parts.start(self._settings)
+        assert self._parts.bootstrap == self.bootstrap
+
+    def stop(self) -> None:
+        self._parts.stop()
+
+
 @pytest.fixture(scope="package")
-def own_kafka() -> Iterator[Settings]:
-    """The settings of a Kafka that only these tests use; it may be killed, and started again on its port."""
+def broker() -> Iterator[Broker]:
     home = Path(tempfile.mkdtemp(prefix="headrace-console-"))
     home.chmod(0o755)
-    yield Settings.load(home, bootstrap=None)
+    running = Broker(home)
+    yield running
+    running.stop()
     shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture(scope="package")
-def parts(own_kafka: Settings) -> Iterator[Parts]:
-    with Parts.start(own_kafka.model_copy(update={"bootstrap": None})) as started:
-        yield started
-
-
-@pytest.fixture(scope="package")
-def connection(parts: Parts) -> Connection:
-    return Connection(parts.bootstrap)
+def connection(broker: Broker) -> Connection:
+    return Connection(broker.bootstrap)
 
 
 @pytest.fixture(scope="package")
@@ -123,8 +139,8 @@ def running(file: Path, bootstrap: str, *options: str, command: str = "console",
 
 
 @pytest.fixture(scope="package")
-def site(stage: Stage, parts: Parts, traffic: Traffic) -> Iterator[Site]:
-    with running(stage.file, parts.bootstrap) as started:
+def site(stage: Stage, broker: Broker, traffic: Traffic) -> Iterator[Site]:
+    with running(stage.file, broker.bootstrap) as started:
         yield started
 
 
@@ -150,11 +166,21 @@ def page(signed_in: BrowserContext) -> Iterator[Page]:
     assert errors == []
 
 
-@pytest.fixture(scope="session")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where screenshots go: HEADRACE_PICTURES, to renew those of the docs, or nowhere in particular."""
+Snap = Callable[..., None]
+
+
+@pytest.fixture
+def snap(tmp_path: Path) -> Snap:
+    """Take a picture of a page. With HEADRACE_PICTURES, which renews those of the docs, the page first settles."""
     named = os.environ.get("HEADRACE_PICTURES")
-    return Path(named) if named else tmp_path_factory.mktemp("pictures")
+
+    def take(page: Page, name: str, settle_ms: int, *, full_page: bool = False) -> None:
+        if named:
+            page.wait_for_timeout(settle_ms)
+        taken = page.screenshot(full_page=full_page)
+        (Path(named or tmp_path) / name).write_bytes(smaller(taken) if named else taken)
+
+    return take
 
 
 Go = Callable[[str], Page]

@@ -34,7 +34,10 @@ from headrace.settings import Settings
 
 SHOP = Path(__file__).parent / "shop.py"
 PAGES = ("/", "/cart", "/checkout", "/search", "/product/lamp", "/product/desk", "/product/chair", "/about", "/help")
-CITIES = ((52.5, 13.4), (48.9, 2.35), (40.7, -74.0), (35.7, 139.7), (-33.9, 151.2), (51.5, -0.13), (19.4, -99.1))
+CITIES = (
+    (52.5, 13.4), (48.9, 2.35), (40.7, -74.0), (35.7, 139.7), (-33.9, 151.2), (51.5, -0.13), (19.4, -99.1),
+    (37.8, -122.4), (-23.6, -46.6), (28.6, 77.2), (1.3, 103.8), (-1.3, 36.8), (30.0, 31.2), (59.9, 30.3), (43.7, -79.4),
+)  # fmt: skip
 SCHEMAS = {
     "views_per_minute": "url string NOT NULL, window_start timestamp NOT NULL, views bigint NOT NULL",
     "order_map": "id string NOT NULL, amount double, lat double, lon double, at timestamp",
@@ -122,7 +125,7 @@ class Stage:
         now = datetime.now(UTC).replace(second=0, microsecond=0)
         for back in range(minutes, 0, -1):
             for url in PAGES:
-                count = round(40 + 25 * self.random.random() + (20 if back % 7 < 3 else 0)) // (
+                count = round(1100 + 300 * self.random.random() + (240 if back % 7 < 3 else 0)) // (
                     1 + PAGES.index(url) // 2
                 )
                 self.view(url, now - timedelta(minutes=back), count)
@@ -145,12 +148,9 @@ class Stage:
     def late(self, count: int = 4) -> None:
         """Rows that came after their window was closed."""
         for number in range(count):
-            row = {
-                "url": PAGES[number],
-                "window_start": iso(time.time() - 3600),
-                "__hr_watermark": iso(time.time() - 60),
-            }
-            self.send(names.late_topic("views_per_minute"), row, row["url"])
+            row = {"id": f"c{number}", "url": PAGES[number], "seconds": 12.5, "at": iso(time.time() - 3600)}
+            headers = (("headrace.operator", "window"), ("headrace.watermark", iso(time.time() - 60)))
+            self.producer.send(names.late_topic("views_per_minute"), json.dumps(row), headers=headers)
         self.producer.flush()
 
     def progress(self, query: str, *, pid: int | None = None, **given: Any) -> Progress:
@@ -168,6 +168,10 @@ class Stage:
             "phases": {"addBatch": 290, "walCommit": 21, "commitOffsets": 14, "queryPlanning": 9, "latestOffset": 2},
             "rows_in": rows,
             "rows_per_second": round(118 + 12 * self.random.random(), 1),
+            "rows_out": rows - rows // 10,
+            "rows_out_per_second": round(106 + 12 * self.random.random(), 1),
+            "latency_p50_ms": round(5 + 2 * self.random.random(), 1),
+            "latency_p99_ms": round(16 + 6 * self.random.random(), 1),
             "watermark": iso(now - 6),
             "event_time": iso(now),
             "lag": {"clicks[0]": 0, "clicks[1]": 1},
@@ -201,6 +205,7 @@ class Traffic(threading.Thread):
                 for follower in ("views_per_minute.postgres", "order_map.postgres", "large_orders.sales"):
                     topic = follower.partition(".")[0]
                     extra = {"mode": "follow", "batch": -1, "batch_ms": None, "phases": {}, "lag": {f"{topic}[0]": 0}}
+                    extra |= {"latency_p50_ms": None, "latency_p99_ms": None, "rows_out": 0, "rows_out_per_second": 0.0}
                     extra |= {"state_rows": None, "state_bytes": None, "operators": {}, "watermark": None}
                     self._stage.progress(follower, **(extra | self.given.get(follower, {})))
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from playwright.sync_api import Page, expect
-from tests.console.conftest import Go
+from tests.console.conftest import Go, Snap
 from tests.console.stage import Stage
 
 from headrace.log import dead
 
 
-def test_letters_are_shown_and_put_back(go: Go, page: Page, stage: Stage, pictures: Path):
+def test_letters_are_shown_and_put_back(go: Go, page: Page, stage: Stage, snap: Snap):
     go("/letters")
     table = page.get_by_role("table", name="Dead letters of clicks")
     expect(table.get_by_role("row").nth(3)).to_be_visible()
@@ -21,8 +20,7 @@ def test_letters_are_shown_and_put_back(go: Go, page: Page, stage: Stage, pictur
     expect(page.get_by_role("table", name="Late rows of views_per_minute").get_by_role("row").nth(4)).to_be_visible()
     assert page.title() == "Letters · shop"
     assert "eve" not in table.inner_text().replace("event", "")
-    page.wait_for_timeout(500)
-    page.screenshot(path=pictures / "letters.png")
+    snap(page, "letters.png", 500)
 
     pending = dead.pending(stage.connection, "clicks")
     table.get_by_role("button", name="Put the record of").first.click()

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
-from tests.console.conftest import VIEWPORT, Go, running
+from tests.console.conftest import Broker, Go, Snap, running
 
 from headrace.app import load
 from headrace.log.connection import Connection
 from headrace.log.producer import Producer
 from headrace.log.topic import Topic, ensure
-from headrace.parts.embedded import Parts
 from headrace.serve.console.drawing import HEIGHT, WIDTH, Box, Line, draw
 
 
@@ -52,18 +51,19 @@ def many(count: int) -> str:
     return "\n".join(lines)
 
 
-def test_sixty_boxes_stay_legible(browser: Browser, parts: Parts, tmp_path: Path, pictures: Path):
+def test_sixty_boxes_stay_legible(browser: Browser, broker: Broker, tmp_path: Path, snap: Snap):
     """Every name is whole, no box covers another, and the page moves while 60 topics are watched."""
     file = tmp_path / "app.py"
     file.write_text(many(60))
     graph = load(file).graph()
-    connection = Connection(parts.bootstrap)
+    connection = Connection(broker.bootstrap)
     ensure(connection, [Topic(node.topic, 1) for node in graph.nodes])
-    with running(file, parts.bootstrap) as site, Producer(connection) as producer:
-        context = browser.new_context(viewport=VIEWPORT, color_scheme="dark")
+    with running(file, broker.bootstrap) as site, Producer(connection) as producer:
+        context = browser.new_context(viewport={"width": 1900, "height": 1080}, color_scheme="light")
         page = context.new_page()
         page.goto(site.link)
-        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.get_by_text("No query of large has run here yet")).to_be_visible()
+        snap(page, "empty.png", 1500)
         page.goto(f"{site.url}/lineage")
         expect(page.locator(".hr-node").nth(59)).to_be_attached()
         for _ in range(20):
@@ -75,23 +75,23 @@ def test_sixty_boxes_stay_legible(browser: Browser, parts: Parts, tmp_path: Path
         cut = page.locator(".hr-node .m").evaluate_all("all => all.filter(e => e.scrollWidth > e.clientWidth).length")
         assert cut == 0
         page.get_by_role("button", name="Fit to the width").click()
-        page.wait_for_timeout(500)
-        page.screenshot(path=pictures / "lineage-60.png")
+        snap(page, "lineage-60.png", 500)
+        page.get_by_role("button", name="Light or dark").click()
+        expect(page.locator("body.body--dark")).to_be_attached()
+        snap(page, "lineage-60-dark.png", 500)
         context.close()
 
 
-def test_the_lineage_lives(go: Go, pictures: Path):
+def test_the_lineage_lives(go: Go, snap: Snap):
     page = go("/lineage")
     canvas = page.get_by_role("group", name="Lineage")
     for name in ("clicks", "visits", "views_per_minute", "PostgreSQL", "sales"):
         expect(canvas.get_by_text(name, exact=True).first).to_be_visible()
     expect(canvas.locator(".hr-edge.on").first).to_be_attached()
     expect(canvas.locator(".hr-edge-label").filter(has_text="/s").first).to_be_visible()
-    page.wait_for_timeout(1500)
-    page.screenshot(path=pictures / "lineage.png")
+    snap(page, "lineage.png", 1500)
     page.get_by_role("button", name="Light or dark").click()
-    page.wait_for_timeout(800)
-    page.screenshot(path=pictures / "lineage-dark.png")
+    snap(page, "lineage-dark.png", 800)
     page.get_by_role("button", name="Light or dark").click()
     canvas.get_by_role("link", name="visits", exact=False).first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("visits")

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import replace
+
 import psutil
 import pytest
 from playwright.sync_api import expect
 from tests.console.conftest import Go, Site
 from tests.console.stage import Stage
 
+from headrace.log.consumer import Record
 from headrace.serve.console.levels import Level
+from headrace.serve.console.tail import KEPT, Tail
 from headrace.serve.console.trail import BATCHES, POINTS, Query
 
 MINUTES = 12
 
 
 def test_what_is_kept_is_bounded(stage: Stage):
-    level = Level()
-    for second in range(3 * POINTS):
+    """Twelve hours, second by second, of all that gathers in the background; and what a page looks at."""
+    level, first = Level(), stage.progress("visits")
+    query = Query(first)
+    for second in range(12 * 3600):
         level.rise(float(second), {0: second, 1: 2 * second})
+        query.take(replace(first, batch=second, rows_in=second))
     assert len(level.points) == POINTS
     assert len(level._seen) < 20
     assert level.per_second == pytest.approx(3)
-    query = Query(stage.progress("visits"))
-    for number in range(3 * POINTS):
-        query.take(stage.progress("visits", batch=number))
     assert (len(query.points), len(query.batches)) == (POINTS, BATCHES)
+    seen = Tail.__new__(Tail)
+    seen.kept, seen.listeners, seen.skipped = deque(maxlen=KEPT), set(), 0
+    for number in range(10 * KEPT):
+        seen.arrived(([Record("clicks", 0, number, 0, None, b"{}")], 0))
+    assert len(seen.kept) == KEPT
 
 
 @pytest.mark.deep

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 
 from playwright.sync_api import Page, expect
-from tests.console.conftest import Go
+from tests.console.conftest import Go, Snap
 from tests.console.stage import Stage
 
 HTML = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
@@ -17,7 +16,7 @@ def lines(page: Page, name: str):
     return page.get_by_role("table", name=name, exact=True).get_by_role("row")
 
 
-def test_a_stream(go: Go, pictures: Path):
+def test_a_stream(go: Go, snap: Snap):
     page = go("/node/clicks")
     expect(page.get_by_text("input stream, declared at")).to_be_visible()
     expect(lines(page, "records").nth(5)).to_be_visible()
@@ -27,8 +26,7 @@ def test_a_stream(go: Go, pictures: Path):
     expect(page.locator("pre").filter(has_text='secret="user"')).to_be_visible()
     expect(page.get_by_text("The declared delay of 5s covers")).to_be_visible()
     expect(page.get_by_text("partitions, evenly filled").or_(page.get_by_text("skewed"))).to_be_visible()
-    page.wait_for_timeout(2500)
-    page.screenshot(path=pictures / "stream.png", full_page=True)
+    snap(page, "stream.png", 2500, full_page=True)
 
 
 def test_secret_fields_do_not_leave_the_server(go: Go, page: Page):
@@ -70,7 +68,7 @@ def test_html_in_a_value_does_nothing(go: Go, page: Page, stage: Stage):
     assert page.locator("img").count() == 0
 
 
-def test_the_rows_of_a_view_change(go: Go, page: Page, pictures: Path):
+def test_the_rows_of_a_view_change(go: Go, page: Page, snap: Snap):
     go("/node/views_per_minute")
     page.get_by_role("columnheader", name="views", exact=True).click()
     expect(lines(page, "rows").nth(8)).to_be_visible()
@@ -88,8 +86,7 @@ def test_the_rows_of_a_view_change(go: Go, page: Page, pictures: Path):
     page.get_by_label("Filter rows").fill("")
     page.get_by_role("columnheader", name="window_start").click()
     page.get_by_role("columnheader", name="window_start").click()
-    page.wait_for_timeout(1500)
-    page.screenshot(path=pictures / "view.png", full_page=True)
+    snap(page, "view.png", 1500, full_page=True)
 
 
 def test_five_thousand_rows_stay_smooth(go: Go, page: Page, stage: Stage):

@@ -17,7 +17,7 @@ from headrace.serve.console import figure
 from headrace.serve.console.levels import Level
 from headrace.serve.console.secret import HIDDEN, MASK, masked, masked_bytes, secrets
 from headrace.serve.console.trail import POINTS, Query, Trail
-from headrace.serve.console.watch import Watch, event_times
+from headrace.serve.console.watch import Watch
 from headrace.settings import Settings
 
 app = hr.App("pairs")
@@ -103,7 +103,6 @@ def test_rates_come_from_levels():
 def test_secrets_follow_their_names():
     graph = app.graph()
     assert secrets(graph) == {"clicks": {"id"}, "orders": set(), "both": {"id"}}
-    assert event_times(graph) == {"both": "at"}
     secret = frozenset({"id"})
     assert masked("id", "x", secret) == MASK
     assert masked("id", None, secret) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -20,7 +21,7 @@ DDL = "id string NOT NULL, price decimal(10,2), at timestamp"
 
 def decoded(
     spark: SparkSession,
-    records: list[tuple[bytes | None, bytes | None]],
+    records: Sequence[tuple[bytes | None, bytes | None]],
     *,
     envelope: bool,
     ddl: str = DDL,

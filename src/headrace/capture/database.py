@@ -58,7 +58,10 @@ def connect_for_replication(url: str) -> PGconn:
 
 def conninfo(url: str, **given: str) -> str:
     """The address with this session's options; options that it has already are kept."""
-    there = conninfo_to_dict(url)
+    try:
+        there = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:  # whose text may hold the password
+        raise Away("the address of the database cannot be read") from None
     options = " ".join([str(there.get("options") or ""), *(f"-c {name}={value}" for name, value in OPTIONS.items())])
     return make_conninfo(url, options=options.strip(), connect_timeout=str(CONNECT_S), **given)
 

@@ -72,7 +72,7 @@ def console(
         threading.Thread(target=_end_with_standard_input, daemon=True).start()
     with bound, Parts.start(settings, report=terminal.note) as parts:
         connection = Connection(parts.bootstrap, parts.kafka_options)
-        scene = Scene.of(graph, settings, connection)
+        scene = Scene.of(graph, settings, connection, app)
         made, link = console_of(scene, bound, rules)
         terminal.out(f"the console of {graph.app}: {link}")
         server.serve(Service(graph.app, connection, None, rules, scene, made), bound)

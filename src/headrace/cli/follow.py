@@ -21,6 +21,7 @@ from headrace.cli import companion, terminal
 from headrace.cli.companion import Companion, Stop
 from headrace.cli.ending import For, ending_at
 from headrace.cli.place import AppFile, AsJson, Bootstrap, load_app, settings_at
+from headrace.engine import orders
 from headrace.engine.progress import Progress, State
 from headrace.errors import FollowError
 from headrace.followers.crew import Crew, Task
@@ -104,6 +105,9 @@ class Following(Companion):
         return bool(self._crew.failures)
 
     def step(self) -> bool:
+        for name in self._names:
+            wanted = orders.wanted(self._settings, self._app, name, self._started_at)
+            self._crew.hold(name, wanted == "stopped")
         self._crew.look_after()
         return super().step()
 

@@ -27,7 +27,7 @@ import typer
 from rich.console import Console
 
 from headrace.capture.session import Order
-from headrace.cli import capture, follow, terminal
+from headrace.cli import capture, companion, follow, terminal
 from headrace.cli.capture import Capturing
 from headrace.cli.companion import STEP_S, Companion
 from headrace.cli.ending import For, seconds, signals
@@ -170,7 +170,9 @@ def _carry_out(
         ):
             connection = Connection.of(known, parts.bootstrap)
             if tables:
-                order = Order(graph.app, known.source or known.postgres or "", connection, tables)
+                url = known.source or known.postgres or ""
+                companion.check(url, "The capture waits")
+                order = Order(graph.app, url, connection, tables)
                 warning = capture.size(capture.WARNING, "--wal-warning")
                 beside.append(stack.enter_context(Capturing(order, known, warning=warning)))
             with Run.start(

@@ -52,7 +52,7 @@ def serve(
     with bound, Parts.start(settings, postgres=True, report=terminal.note) as parts:
         connection = Connection(parts.bootstrap, parts.kafka_options)
         terminal.out(f"the views of {graph.app}: {server.address(bound)}/views")
-        scene, console = Scene.of(graph, settings, connection), None
+        scene, console = Scene.of(graph, settings, connection, app), None
         if not no_console:
             console, link = console_of(scene, bound, rules)
             terminal.out(f"the console of {graph.app}: {link}")

@@ -1,4 +1,4 @@
-"""What a run is asked to do with one of its queries: stop it for a while, and start it again.
+"""What a run is asked to do with one of its queries or followers: stop it for a while, and start it again.
 
 An order is a file beside the progress files, `<state>/runs/<app>/<query>.order`; the last one holds. The console writes
 it, and a run looks at it several times a second. An order is for the run that it was given to, so one that is older

@@ -29,8 +29,11 @@ class Progress:
     the key, as JSON, that a large `share` of the rows has, by a sample. Of a captured table, `wal`
     says how many bytes of its log the database keeps (`held`), and how far capture is `behind` in bytes and in
     `seconds`; `skipped` counts changes of a table that is paused.
-    `phases` are the milliseconds of the last batch by Spark's names for its phases; `trace` is what Spark said of a
-    failure, shortened.
+    `rows_out` are records that are in the log; `latency_p50_ms` and `latency_p99_ms` say how long those of the last
+    seconds took (engine/latency.py).
+    `phases` are the milliseconds of the last batch by Spark's names for its phases. Of a failure, `place` is the line
+    of the app that it happened in, as `file:line`, `record` where the row at hand came from, as
+    `topic[partition]@offset`, and `trace` what Spark said of it, shortened.
     """
 
     app: str
@@ -44,6 +47,10 @@ class Progress:
     batch_ms: int | None = None
     rows_in: int = 0
     rows_per_second: float = 0.0
+    rows_out: int = 0
+    rows_out_per_second: float = 0.0
+    latency_p50_ms: float | None = None
+    latency_p99_ms: float | None = None
     watermark: str | None = None
     event_time: str | None = None
     lag: Mapping[str, int] = field(default_factory=dict)
@@ -58,6 +65,8 @@ class Progress:
     wal: Mapping[str, float] = field(default_factory=dict)
     phases: Mapping[str, int] = field(default_factory=dict)
     error: str | None = None
+    place: str | None = None
+    record: str | None = None
     trace: str | None = None
 
 

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headrace.engine import failure
 from headrace.engine.mode import Mode
 from headrace.engine.orders import Wanted
 from headrace.errors import RunError
@@ -34,6 +35,7 @@ _LOG_AWAY = re.compile(
 )
 _NOT_LIVE = re.compile(r"STREAMING_REAL_TIME_MODE\.(\w+)")
 _DATA_LOSS = re.compile(r"KAFKA_DATA_LOSS|failOnDataLoss|Some data may have been lost")
+_RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(?P<said>\w.*)$", re.MULTILINE)
 _CAUSE = re.compile(r"^(?:Caused by: |\s*)((?:[\w$]+\.)+[\w$]*(?:Exception|Error|Refused)[\w$]*: .+)$", re.MULTILINE)
 
 
@@ -48,6 +50,8 @@ class Running:
     retry_at: float = 0.0
     error: RunError | None = None
     waiting: str | None = None
+    place: str | None = None
+    record: str | None = None
     trace: str | None = None
     began: float = 0.0
     reached: int = -1
@@ -82,11 +86,12 @@ class Running:
         if last is not None and last.batchId > self.reached:
             self.reached, self.failures = last.batchId, 0
         if time.monotonic() - self.began > SETTLED_S:
-            self.waiting = self.trace = None
-        failure = None if self.spark.isActive else self.spark.exception()
-        if failure is not None:
+            self.waiting = self.place = self.record = self.trace = None
+        error = None if self.spark.isActive else self.spark.exception()
+        if error is not None:
+            record = bridge.record_at_hand(self.spark)
             self.spark = None
-            self._failed(str(failure))
+            self._failed(str(error), record)
 
     def _again(self) -> None:
         try:
@@ -94,15 +99,17 @@ class Running:
         except RunError as error:
             self._failed(str(error.found))
 
-    def _failed(self, text: str) -> None:
+    def _failed(self, text: str, record: str | None = None) -> None:
         self.failures += 1
         self.trace = text[:LONGEST_TRACE]
+        at = failure.place(text, self.query)
+        self.place, self.record = f"{at.file}:{at.line}" if at else None, record
         self.retry_at = time.monotonic() + min(LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
         away = _LOG_AWAY.search(text) is not None
         self.waiting = f"the log is unreachable: {cause(text)}" if away else f"started again after: {cause(text)}"
         hopeless = _DATA_LOSS.search(text) is not None or _NOT_LIVE.search(text) is not None
         if hopeless or (self.failures > MOST_FAILURES and not away):
-            self.error = _refused(self.query, text)
+            self.error = _refused(self.query, text, record)
 
     def stop(self) -> None:
         if self.spark is not None and self.spark.isActive:
@@ -131,18 +138,20 @@ def write(
         writer = writer.options(**{"kafka.interceptor.classes": listeners, "kafka.headrace.query": query.name})
         with bridge.joining(records):
             return writer.format("kafka").trigger(realTime=batch).start()  # pyright: ignore[reportCallIssue]
-    writer = writer.format(bridge.TRANSACTIONAL_SINK).options(name=build.sink, run=build.run)
+    writer = writer.format(bridge.TRANSACTIONAL_SINK).options(query=query.name, name=build.sink, run=build.run)
     return writer.trigger(processingTime="0 seconds").start()
 
 
 def cause(text: str) -> str:
-    """The last named exception of a Spark error text, without the stack; the first line when there is none."""
+    """What a Python function raised, or the last named exception of a Spark error text; else the first line of it."""
+    if raised := _RAISED.search(text):
+        return raised["said"].strip()[:500]
     named = _CAUSE.findall(text)
     line = named[-1] if named else next((line for line in text.splitlines() if line.strip()), "unknown")
     return line.strip()[:500]
 
 
-def _refused(query: Query, text: str) -> RunError:
+def _refused(query: Query, text: str, record: str | None = None) -> RunError:
     if _NOT_LIVE.search(text):
         code, what = "HR-308", f"`{query.name}` cannot run live: Spark's real-time mode does not take this plan."
         fix = (
@@ -156,4 +165,7 @@ def _refused(query: Query, text: str) -> RunError:
         code, what = "HR-310", f"The query `{query.name}` failed: {cause(text)}"
         fix = "correct what the cause names; nothing that was read is lost, the next run goes on from the checkpoint"
     first = next((line.strip() for line in text.splitlines() if line.strip()), "unknown")
-    return RunError(code, what, where=query.node.where, found=first[:500], fix=fix)
+    found = first[:500]
+    if code == "HR-310" and record:
+        found = f"{'a row at or shortly before' if failure.is_in_python(text) else 'the row of'} {record}"
+    return RunError(code, what, where=failure.place(text, query) or query.node.where, found=found, fix=fix)

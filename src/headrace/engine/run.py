@@ -34,6 +34,7 @@ from headrace import duration
 from headrace.app import App
 from headrace.engine import captured, checkpoint, offsets, orders, progress, topics, version, views
 from headrace.engine.frames import Frames
+from headrace.engine.latency import Latency
 from headrace.engine.mode import Mode
 from headrace.engine.progress import Progress, State
 from headrace.engine.query import Running, write
@@ -74,7 +75,8 @@ class Run:
         self._watcher: threading.Thread | None = None
         self._started_at = _now()
         self._waves: dict[str, Wave] = {}
-        self._rates: dict[str, tuple[float, int]] = {}
+        self._rates: dict[tuple[str, str], tuple[float, int]] = {}
+        self._latencies: dict[str, Latency] = {}
         self._last: dict[str, Progress] = {}
         self._away: str | None = None
         self._groups = offsets.Groups(connection, app)
@@ -337,6 +339,9 @@ class Run:
         before = self._last.get(name)
         last = running.spark.lastProgress if running.spark else None
         rows = sum(g.rows for g in gauges) if gauges else before.rows_in if before else 0
+        written = sum(g.written for g in gauges) if gauges else before.rows_out if before else 0
+        counts = next((g.latencies for g in gauges if g.latencies), ())
+        p50, p99 = self._latencies.setdefault(name, Latency()).look(time.monotonic(), counts) or (None, None)
         seen = [g.event_time_us for g in gauges if g.event_time_us is not None]
         state_operators = last.stateOperators if last else []
         away = f"log unreachable since {self._away}" if self._away else None
@@ -352,7 +357,11 @@ class Run:
             batch=last.batchId if last else -1,
             batch_ms=last.batchDuration if last else None,
             rows_in=rows,
-            rows_per_second=self._rate(name, rows),
+            rows_per_second=self._rate(name, "in", rows),
+            rows_out=written,
+            rows_out_per_second=self._rate(name, "out", written),
+            latency_p50_ms=p50,
+            latency_p99_ms=p99,
             watermark=(last.eventTime or {}).get("watermark") if last else None,
             event_time=_iso(max(seen) / 1e6) if seen else before.event_time if before else None,
             lag=lag if lag is not None else dict(before.lag) if before else {},
@@ -365,15 +374,17 @@ class Run:
             hot=_hot(gauges) if gauges else before.hot if before else {},
             phases={name: int(ms) for name, ms in (last.durationMs or {}).items()} if last else {},
             error=error,
+            place=running.place,
+            record=running.record,
             trace=running.trace,
         )
         self._last[name] = event
         progress.write(self.settings, event)
 
-    def _rate(self, name: str, rows: int) -> float:
+    def _rate(self, name: str, way: str, rows: int) -> float:
         now = time.monotonic()
-        then, before = self._rates.get(name, (now, rows))
-        self._rates[name] = (now, rows)
+        then, before = self._rates.get((name, way), (now, rows))
+        self._rates[name, way] = (now, rows)
         return round(max(0.0, (rows - before) / (now - then)), 1) if now > then else 0.0
 
 

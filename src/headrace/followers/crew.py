@@ -63,6 +63,8 @@ class Crew:
             unknown = error.what
         self._looked = time.monotonic()
         for member in self._members.values():
+            if member.held:
+                continue
             of = member.task.of
             found = entries.current.get(of)
             if found is not None:
@@ -72,6 +74,15 @@ class Crew:
                 member.begin(None, {})
             elif member.waits:
                 member.wait(unknown or f"the view `{of}` has not run yet: start the app")
+
+    def hold(self, name: str, held: bool) -> None:
+        """Let a follower end after what it is applying, or let it go on from where its store says that it is."""
+        member = self._members[name]
+        if held and not member.held:
+            member.hold()
+        elif not held and member.held:
+            member.held = False
+            self._looked = 0.0
 
     @property
     def statuses(self) -> dict[str, tuple[str, Status]]:
@@ -109,6 +120,7 @@ class _Member:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.stop = threading.Event()
+        self.held = False
         self._view: View | None = None
         self._follower: Follower | None = None
         self._thread: threading.Thread | None = None
@@ -116,7 +128,7 @@ class _Member:
 
     @property
     def waits(self) -> bool:
-        return self._follower is None and self._status.state != "failed"
+        return self._follower is None and self._status.state != "failed" and not self.held
 
     @property
     def topic(self) -> str:
@@ -145,6 +157,13 @@ class _Member:
         run = (self._follower, self.stop)
         self._thread = threading.Thread(target=self._run, args=run, name=f"headrace-{self.task.name}", daemon=True)
         self._thread.start()
+
+    def hold(self) -> None:
+        self.held = True
+        self.stop.set()
+        self.join()
+        if self._follower is None and self._status.state != "failed":
+            self._status = Status("stopped")
 
     def end(self) -> None:
         self.join()

@@ -14,7 +14,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 Clock = Any  # the kernel's object
 PLUGIN = "headrace.kernel.MeterPlugin"
@@ -22,6 +24,7 @@ SHUFFLE = "headrace.kernel.PartitionShuffle"
 TRANSACTIONAL_SINK = "headrace.kernel.TransactionalSink"
 IN_FLIGHT = "headrace.kernel.InFlight"
 PACKED = "__hr_row"
+SLOTS = 14  # of the kernel's Meter
 
 
 @dataclass
@@ -67,7 +70,8 @@ class Gauge:
 
     `hot` is the most frequent key of what the task of this number sends to an operator.
     In live mode: the rows of either wave (engine/wave.py) that were `sent` to an operator and `taken` by it, and the
-    time of the oldest record that the log has not acknowledged.
+    time of the oldest record that the log has not acknowledged. Of what a query writes: how many records are in the
+    log, and how many of them took how long (engine/latency.py).
     """
 
     query: str
@@ -84,6 +88,8 @@ class Gauge:
     sent: tuple[int, int] = (0, 0)
     taken: tuple[int, int] = (0, 0)
     unwritten_ms: int | None = None
+    written: int = 0
+    latencies: tuple[int, ...] = ()
     hot: HotKey | None = None
 
 
@@ -271,11 +277,14 @@ def gauges(spark: SparkSession) -> list[Gauge]:
             hot[query, of, int(partition)] = HotKey(values[0], int(values[1]), int(values[2]))
         if len(values) <= _HOT_KEY:
             continue
-        rows, dead, late, repeats, s0, s1, t0, t1, next_offset, event_time, keys, size, unwritten = map(int, values)
+        numbers = map(int, values)
+        rows, dead, late, repeats, s0, s1, t0, t1, written, next_offset, event_time, keys, size, unwritten = (
+            next(numbers) for _ in range(SLOTS)
+        )
         time = None if event_time == _NO_TIME else event_time
         counts = (rows, dead, late, repeats, next_offset, time, keys, size)
         waiting = None if unwritten == _NO_TIME else -unwritten
-        found.append(Gauge(query, of, int(partition), *counts, (s0, s1), (t0, t1), waiting))
+        found.append(Gauge(query, of, int(partition), *counts, (s0, s1), (t0, t1), waiting, written, tuple(numbers)))
     known = [replace(gauge, hot=hot.pop((gauge.query, gauge.of, gauge.partition), None)) for gauge in found]
     return known + [_sender(*place, key) for place, key in hot.items()]
 
@@ -289,6 +298,14 @@ def forget(spark: SparkSession, query: str) -> None:
     """Start the gauges and clocks of a query from zero; before it is planned."""
     _kernel(spark).Meter.forget(query)
     _kernel(spark).Watermark.forget(query)
+
+
+def record_at_hand(query: StreamingQuery) -> str | None:
+    """Where the row came from at which a query failed, as `topic[partition]@offset`; None where nobody knows."""
+    java: Any = query._jsq
+    jvm: Any = SparkContext._jvm
+    failure = java.exception()
+    return jvm.headrace.kernel.Origin.of(failure.get()) if failure.isDefined() else None
 
 
 def turn(spark: SparkSession, query: str, operator: str) -> int:

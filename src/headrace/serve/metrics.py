@@ -23,12 +23,14 @@ _QUERY = ("app", "query", "mode")
 _WELL = ("keeping-up", "behind", "starting")
 COUNTERS = {
     "headrace_query_rows": ("rows_in", "Rows read in this run."),
+    "headrace_query_rows_out": ("rows_out", "Records written in this run."),
     "headrace_query_dead": ("dead", "Records that became dead letters in this run."),
     "headrace_query_late": ("late", "Rows that came after their window was closed, in this run."),
     "headrace_query_repeats": ("repeats", "Repeated events that were taken out, in this run."),
 }
 GAUGES = {
     "headrace_query_rows_per_second": ("rows_per_second", "Rows read a second."),
+    "headrace_query_rows_out_per_second": ("rows_out_per_second", "Records written a second."),
     "headrace_query_batch": ("batch", "The number of the last batch that ended; -1 before the first."),
     "headrace_query_state_rows": ("state_rows", "Rows in Spark's state stores."),
     "headrace_query_state_bytes": ("state_bytes", "Bytes of Spark's state stores in memory."),
@@ -90,7 +92,7 @@ class Metrics:
         size = GaugeMetricFamily("headrace_operator_bytes", "Bytes that it remembers.", labels=(*_QUERY, "operator"))
         latency = GaugeMetricFamily(
             "headrace_query_latency_seconds",
-            "From event time to the result in the log, of the last ten seconds.",
+            "From the record that was read to its result in the log, of the last ten seconds.",
             labels=(*_QUERY, "quantile"),
         )
         for query, one in queries.items():
@@ -101,9 +103,8 @@ class Metrics:
             for operator, held in one.last.operators.items():
                 keys.add_metric([*labels, operator], held["keys"])
                 size.add_metric([*labels, operator], held["bytes"])
-            planned = self._watch.plan.get(query)
-            if planned is not None and (found := self._watch.latency.of(planned.node.topic)) is not None:
-                for quantile, milliseconds in zip(("0.5", "0.99"), found, strict=True):
+            for quantile, milliseconds in (("0.5", one.last.latency_p50_ms), ("0.99", one.last.latency_p99_ms)):
+                if milliseconds is not None:
                     latency.add_metric([*labels, quantile], milliseconds / 1000)
         yield from (up, lag, keys, size, latency)
 

@@ -6,7 +6,6 @@ scene         what the pages are about: one app, and what is known of it
 watch         what is gathered in the background, a thread a source
 trail         from the progress files
 levels        from Kafka: how far the topics are, and how fast
-latency       from the results: how long an event took
 tail          the records of a topic as they come, shared by all who look
 secret        what is not shown
 frame         what every page has
@@ -20,6 +19,7 @@ series        what a chart shows of rows
 chart         charts that go on
 act           something done from a page: asked, written down, told
 audit         who did what
+replay        a version of a query, built at somebody's wish
 state         how much a query remembers
 overview, lineage, node, letters, queries, dashboard   the pages
 

@@ -11,7 +11,7 @@ from typing import Any
 from nicegui import ui
 
 COLOURS = ("#1497ad", "#c27c2c", "#5b7fd6", "#8a63d2", "#2f9e62", "#c2558a", "#7a8794")
-_TEXT = "#7d8e9c"
+_TEXT = "#718290"
 _GRID = "rgba(125, 142, 156, .18)"
 
 

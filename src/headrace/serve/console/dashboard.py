@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import datetime
+from importlib.resources import files
 from typing import Any
 
 from nicegui import ui
@@ -32,6 +33,7 @@ LEAST_S = 0.02
 PAINTED_S = 0.15
 SHARE = 4
 MOST_SERIES = 12
+_LAND = (files("headrace.serve.console") / "land.svg").read_text(encoding="utf-8")
 Draw = Callable[[Mapping[str, Row]], None]
 
 
@@ -203,12 +205,15 @@ def _top(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
 
 def _points(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
     made = charts.options([{"type": "scatter", "name": of.title, "data": [], "itemStyle": {"opacity": 0.55}}])
-    degrees = {"type": "value", "splitLine": made["yAxis"]["splitLine"], "axisLine": made["yAxis"]["axisLine"]}
-    degrees["axisLabel"] = {**made["yAxis"]["axisLabel"], "formatter": "{value}°"}
-    made["xAxis"] = {**degrees, "min": -180, "max": 180, "interval": 60}
-    made["yAxis"] = {**degrees, "min": -90, "max": 90, "interval": 30}
+    degrees = {"type": "value", "interval": 30, "splitLine": made["yAxis"]["splitLine"]}
+    degrees |= {"axisLabel": {"show": False}, "axisLine": {"show": False}, "axisTick": {"show": False}}
+    made["xAxis"] = {**degrees, "min": -180, "max": 180}
+    made["yAxis"] = {**degrees, "min": -90, "max": 90}
+    made["grid"] = {"left": 0, "right": 0, "top": 0, "bottom": 0}
     made["tooltip"] = {"show": False}
-    shown = charts.chart(made, of.title).style("height: 300px")
+    with box("hr-map"):
+        ui.html(_LAND, sanitize=False)
+        shown = charts.chart(made, of.title)
     paint = _painter(shown)
 
     def draw(rows: Mapping[str, Row]) -> str:

@@ -27,7 +27,7 @@ _SWEEPS = 12
 
 @dataclass(frozen=True)
 class Box:
-    """Something in the flow; `topic` where its records are, `path` its page in the console."""
+    """Something in the flow; `topic` where its records are, `path` its page in the console, `query` what writes it."""
 
     id: str
     kind: str
@@ -35,6 +35,7 @@ class Box:
     word: str
     topic: str | None = None
     path: str | None = None
+    query: str | None = None
     follower: str | None = None
 
 
@@ -77,14 +78,16 @@ def flow(graph: Graph) -> tuple[list[Box], list[Line]]:
         kind = node.kind if written else "stream fused"
         topic = node.topic if written else None
         word = node.kind if written else "step"
-        boxes.append(Box(node.name, kind, node.name, word, topic, f"/node/{node.name}"))
+        query = names.versioned(node.name, node.version) if written else None
+        boxes.append(Box(node.name, kind, node.name, word, topic, f"/node/{node.name}", query))
         lines += [Line(name, node.name, _is_fused(graph, name)) for name in inputs_of(node)]
         followers = [names.TABLE_FOLLOWER] if node.kind == "view" else []
         followers += [one.to.name for one in graph.followers(node.name)]
         for name in followers:
             of = f"{node.name}.{name}"
             word = "PostgreSQL table" if name == names.TABLE_FOLLOWER else "webhook"
-            boxes.append(Box(of, "follower", node.name if name == names.TABLE_FOLLOWER else name, word, follower=of))
+            title = node.name if name == names.TABLE_FOLLOWER else name
+            boxes.append(Box(of, "follower", title, word, path=f"/queries/{of}", follower=of))
             lines.append(Line(node.name, of))
     return boxes, lines
 

@@ -44,12 +44,13 @@ def theme(request: Request) -> bool | None:
 @contextmanager
 def frame(scene: Scene, request: Request, title: str, active: str, *, about: str = "") -> Iterator[ui.element]:
     """A page with its heading; gives the place at the right of the heading."""
+    drawn = scene.graph
     dark = ui.dark_mode(theme(request))
     ui.page_title(f"{title} · {scene.graph.app}")
     ui.add_css(_STYLE)
     with box("hr-app"):
         _side(scene, active)
-        with box("hr-main", "main"):
+        with box("hr-main"):
             with box("hr-top", "header"):
                 text(title, tag="h1")
                 text(about, "hr-note")
@@ -62,6 +63,8 @@ def frame(scene: Scene, request: Request, title: str, active: str, *, about: str
             _banner(scene)
             with box():
                 yield right
+    # Another version of a view has become current: what the page reads is elsewhere by now.
+    refreshing(lambda: None if scene.graph is drawn else ui.navigate.reload())
 
 
 def refreshing(refresh: Callable[[], None], every: float = REFRESH_S) -> None:

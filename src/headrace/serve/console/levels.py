@@ -68,13 +68,17 @@ class Levels:
 
     def __init__(self, connection: Connection, topics: Iterable[str]) -> None:
         self._connection = connection
-        self._topics = frozenset(topics)
+        self._topics: frozenset[str] = frozenset(topics)
         self._admin: AdminClient | None = None
         self._partitions: dict[str, list[int]] = {}
         self._listed = 0.0
         self.away: float | None = None
         self.looked: float | None = None
         self.topics: dict[str, Level] = {}
+
+    def ask_for(self, topics: Iterable[str]) -> None:
+        """Ask for these topics from now on."""
+        self._topics, self._listed = frozenset(topics), 0.0
 
     def look(self) -> None:
         """Ask Kafka once."""

@@ -20,7 +20,7 @@ TALLEST = 640
 _ZOOMS = (0.4, 0.55, 0.7, 0.85, 1.0, 1.2)
 _FIT = """
 const canvas = getHtmlElement(%d), host = canvas.parentElement;
-const zoom = Math.max(.5, Math.min(1, host.clientWidth / %f));
+const zoom = Math.max(.7, Math.min(1, host.clientWidth / %f));
 canvas.dataset.zoom = zoom; canvas.style.zoom = zoom;
 """
 _ZOOM = """
@@ -101,7 +101,7 @@ def _box(scene: Scene, of: Box, x: float, y: float) -> Callable[[dict[str, Stand
         value = text("", "v", "div")
 
     def refresh(standings: dict[str, Standing]) -> None:
-        standing = standings.get(of.follower or of.id)
+        standing = standings.get(of.follower or of.query or "")
         level = scene.watch.level(of.topic) if of.topic else None
         dot.set_visibility(standing is not None)
         if standing is not None:

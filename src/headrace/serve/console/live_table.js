@@ -18,6 +18,7 @@ export default {
                   :aria-sort="sorted === i ? (down ? 'descending' : 'ascending') : null" :title="c.title || c.name"
                   @click="sort(i)">{{ c.name }}{{ sorted === i ? (down ? ' ↓' : ' ↑') : '' }}</button>
         </div>
+        <div v-if="!lines.length" class="hr-empty">{{ total ? 'None of the ' + noun + ' matches' : 'No ' + noun + ' yet' }}</div>
         <div :style="{height: lines.length * LINE + 'px', position: 'relative', minWidth: wide}">
           <div v-for="(row, i) in seen" :key="row.id" class="hr-live-line" role="row"
                :style="[grid, {top: (first + i) * LINE + 'px'}]">
@@ -34,9 +35,9 @@ export default {
              waiting: 0, total: 0, LINE };
   },
   computed: {
-    grid() { return { gridTemplateColumns: this.columns.map((c) => c.width || 'minmax(130px, 1fr)').join(' '),
+    grid() { return { gridTemplateColumns: this.columns.map((c) => c.width || 'minmax(112px, 1fr)').join(' '),
                minWidth: this.wide }; },
-    wide() { return this.columns.reduce((sum, c) => sum + (parseInt((c.width || '130').replace(/\D*/, '')) || 130), 0) + 'px'; },
+    wide() { return this.columns.reduce((sum, c) => sum + (parseInt((c.width || '112').replace(/\D*/, '')) || 112), 0) + 'px'; },
     told() {
       const found = this.wanted ? `${this.lines.length.toLocaleString('en')} of ` : '';
       const held = this.held ? `paused, ${this.waiting.toLocaleString('en')} waiting · ` : '';

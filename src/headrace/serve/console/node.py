@@ -50,7 +50,7 @@ def page(scene: Scene, request: Request, name: str) -> None:
     with frame(scene, request, name, f"/node/{name}", about=about) as right:
         written = isinstance(node, Source) or is_topic(scene.graph, node)
         if written and isinstance(node, Derived):
-            _health(scene, right, name)
+            _health(scene, right, scene.query(name))
         if node.kind == "view":
             _rows(scene, node)
         elif written:
@@ -71,7 +71,7 @@ def page(scene: Scene, request: Request, name: str) -> None:
                     if isinstance(node, Source) and node.event_time:
                         _lateness(scene, node)
                     elif isinstance(node, Derived):
-                        state.state_card(scene, node.name)
+                        state.state_card(scene, scene.query(node.name))
 
 
 def _health(scene: Scene, right: ui.element, name: str) -> None:
@@ -164,7 +164,7 @@ def _throughput(scene: Scene, node: Node) -> None:
 def _time(scene: Scene, node: Node) -> None:
     """The watermark against the wall clock: of the query that writes it, or of those that read it."""
     queries = (
-        [node.name]
+        [scene.query(node.name)]
         if isinstance(node, Derived)
         else [one.name for one in scene.watch.plan.values() if node.name in one.reads]
     )
@@ -211,7 +211,7 @@ def _declaration(scene: Scene, node: Node) -> None:
                 with box("hr-row", "dd"):
                     for reader in readers:
                         link(reader.name, f"/node/{reader.name}")
-        text(_source(node), "hr-code", "pre").style("margin-top: 14px")
+        text(_source(node), "hr-code hr-wrap", "pre").style("margin-top: 14px")
         if isinstance(node, Source) and node.schema is not None:
             with box("hr-table", "table", aria_label="Schema").style("margin-top: 14px"):
                 with box("", "thead"), box("", "tr"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nicegui import ui
+from nicegui.elements.mixins.text_element import TextElement
 from starlette.requests import Request
 
 from headrace.engine.health import Health
@@ -14,12 +15,13 @@ from headrace.serve.console.element import box, card, link, set_tone, text, tone
 from headrace.serve.console.frame import frame, refreshing
 from headrace.serve.console.records import records_table
 from headrace.serve.console.scene import Scene
+from headrace.serve.console.trail import Point
 from headrace.serve.console.watch import Standing
 
 POINTS = 60
 SMALL = 14
 _HEADER = (
-    ("query", ""), ("health", ""), ("", ""), ("in", "n"), ("out", "n"), ("latency p50", "n"), ("p99", "n"),
+    ("query", ""), ("health", ""), ("in", "n"), ("", ""), ("out", "n"), ("latency p50", "n"), ("", ""), ("p99", "n"),
     ("behind", "n"), ("dead", "n"), ("late", "n"),
 )  # fmt: skip
 
@@ -39,7 +41,7 @@ def page(scene: Scene, request: Request) -> None:
                     text("What flows where", tag="h2")
                     link("open the lineage", "/lineage", "hr-crumb")
                 lineage.show(scene, tallest=420)
-        ends = [query.node for query in plan(scene.graph) if not scene.graph.readers(query.name)]
+        ends = [query.node for query in plan(scene.graph) if not scene.graph.readers(query.node.name)]
         if ends:
             with box("hr-card", "section"):
                 with box("", "header"):
@@ -78,43 +80,45 @@ def _kpis(scene: Scene) -> Callable[[Sequence[Standing]], None]:
     with box("hr-kpis"):
         into = _Kpi("Events in")
         out = _Kpi("Results out")
-        latency = _Kpi("Latency, event to result")
+        latency = _Kpi("Latency, record to result")
         behind = _Kpi("Behind")
         refused = _Kpi("Dead and late")
     inputs = {node.topic for node in scene.graph.sources}
-    results = {query.node.topic for query in plan(scene.graph)}
 
     def refresh(standings: Sequence[Standing]) -> None:
-        queries = [one for one in standings if not one.is_follower]
+        queries = [one for one in standings if one.name in scene.watch.plan]
+        trails = {one.name: scene.watch.trail.queries[one.name] for one in standings}
+        points = {name: tuple(trail.points)[-POINTS:] for name, trail in trails.items()}
         levels = scene.watch.levels.topics
-        for kpi, topics in ((into, inputs), (out, results)):
-            found = [levels[topic] for topic in topics if topic in levels]
-            away = scene.watch.levels.away is not None
-            total = sum(level.records for level in found)
-            kpi.show(
-                figure.rate(sum(level.per_second for level in found)) if found and not away else "–",
-                f"{figure.count(total)} in the log",
-                _added([[rate for _, rate in tuple(level.points)[-POINTS:]] for level in found]),
-            )
+        found = [levels[topic] for topic in inputs if topic in levels]
+        away = scene.watch.levels.away is not None
+        into.show(
+            figure.rate(sum(level.per_second for level in found)) if found and not away else "–",
+            f"{figure.count(sum(level.records for level in found))} in the log",
+            _added([[rate for _, rate in tuple(level.points)[-POINTS:]] for level in found]),
+        )
+        out.show(
+            figure.rate(sum(one.out_per_second or 0.0 for one in queries)) if queries else "–",
+            f"{figure.count(sum(trails[one.name].last.rows_out for one in queries))} in this run",
+            _added([[point.out_per_second for point in points[one.name]] for one in queries]),
+        )
         times = [one.latency for one in queries if one.latency]
         latency.show(
             figure.milliseconds(max(p50 for p50, _ in times)) if times else "–",
             f"p99 {figure.milliseconds(max(p99 for _, p99 in times))}" if times else "no result of the last 10 seconds",
-            tuple(scene.watch.latency.points)[-POINTS:],
+            _largest([[point.latency or 0.0 for point in points[one.name]] for one in queries]),
         )
-        trails = [scene.watch.trail.queries[one.name] for one in standings if one.name in scene.watch.trail.queries]
-        points = [tuple(trail.points)[-POINTS:] for trail in trails]
         lag = sum(one.behind for one in standings)
         behind.show(
             figure.count(lag),
             "events not read yet" if lag else "all is read",
-            _added([[p.behind for p in o] for o in points]),
+            _added([[point.behind for point in one] for one in points.values()]),
         )
         dead, late = sum(one.dead for one in standings), sum(one.late for one in standings)
         refused.show(
             figure.count(dead + late),
             f"{figure.count(dead)} dead, {figure.count(late)} late in this run",
-            _added([[p.dead + p.late for p in one] for one in points]),
+            _added([[point.dead + point.late for point in one] for one in points.values()]),
         )
 
     return refresh
@@ -157,7 +161,7 @@ def _queries(scene: Scene) -> Callable[[Sequence[Standing]], None]:
                 with body:
                     lines[one.name] = _Line(one)
             trail = scene.watch.trail.queries[one.name]
-            lines[one.name].show(one, [point.per_second for point in tuple(trail.points)[-POINTS:]])
+            lines[one.name].show(one, tuple(trail.points)[-POINTS:])
 
     return refresh
 
@@ -173,14 +177,21 @@ class _Line:
             with box("", "td").style("min-width: 220px"), box("hr-health") as self._health:
                 box("hr-dot")
                 self._sentence = text("", "t")
-            with box("", "td"):
-                self._spark = ui.html("", sanitize=False).classes("hr-spark")
-            self._numbers = [text("", "n", "td") for _ in range(7)]
+            self._numbers: list[TextElement] = []
+            self._sparks: list[ui.html] = []
+            for name, _ in _HEADER[2:]:
+                if name:
+                    self._numbers.append(text("", "n", "td"))
+                    continue
+                with box("hr-cell-spark", "td"):
+                    self._sparks.append(ui.html("", sanitize=False).classes("hr-spark"))
 
-    def show(self, of: Standing, points: Sequence[float]) -> None:
+    def show(self, of: Standing, points: Sequence[Point]) -> None:
         set_tone(self._health, tone(of.health))
         self._sentence.set_text(of.health.sentence)
-        self._spark.set_content(figure.spark(points))
+        flow, latency = self._sparks
+        flow.set_content(figure.spark([point.per_second for point in points]))
+        latency.set_content(figure.spark([point.latency or 0.0 for point in points]) if of.latency else "")
         p50, p99 = of.latency or (None, None)
         shown = (
             figure.rate(of.per_second),
@@ -195,6 +206,12 @@ class _Line:
             cell.set_text(value)
             empty = value in ("0", "–", "0/s")
             cell.classes(add="hr-zero" if empty else "", remove="" if empty else "hr-zero")
+
+
+def _largest(series: Sequence[Sequence[float]]) -> list[float]:
+    """Several series as the largest of each moment, aligned at their ends."""
+    longest = max(map(len, series), default=0)
+    return [max(one[i] for one in series if -i <= len(one)) for i in range(-longest, 0)]
 
 
 def _added(series: Sequence[Sequence[float]]) -> list[float]:

@@ -16,9 +16,11 @@ from headrace.engine.health import clock, is_alive
 from headrace.engine.orders import Wanted
 from headrace.engine.progress import Progress
 from headrace.errors import HeadraceError, Location, ServeError, title
+from headrace.names import CAPTURE
 from headrace.serve.console import act, chart, figure
 from headrace.serve.console.element import box, button, card, link, set_tone, text, tone
 from headrace.serve.console.frame import frame, refreshing
+from headrace.serve.console.replay import replay_card
 from headrace.serve.console.scene import Scene
 from headrace.serve.console.state import state_card
 from headrace.serve.console.trail import Query
@@ -34,9 +36,18 @@ _WORDS = {
     "commitOffsets": "commit offsets",
     "commitBatch": "commit",
 }
+_STOPPING = (
+    "It ends after what it is doing, the other queries go on, and its input waits in the log. Until it is started "
+    "again, its results stand still.",
+    "It ends after what it is applying, the other followers go on, and what comes waits in the log. Until it is "
+    "started again, its store stands still.",
+)
+_STARTING = (
+    "It goes on from its checkpoint, with everything that has come in the meantime.",
+    "It goes on from the place that its store has recorded, with everything that has come in the meantime.",
+)
 _CODE = re.compile(r"\bHR-\d{3}\b")
 _PLACE = re.compile(r"(?m)^\s*at (?P<file>[^\n]+?):(?P<line>\d+)\s*$")
-_OFFSET = re.compile(r"\b[\w.-]+\[\d+\]@\d+|\boffset \d+")
 
 
 def page(scene: Scene, request: Request) -> None:
@@ -112,7 +123,7 @@ class Buttons:
             self._start = button("Start", lambda: self._ask("running"), "is-main", f"Start {name}")
 
     def show(self, last: Progress) -> None:
-        can = last.mode != FOLLOW and last.state in ("running", "stopped") and is_alive(last)
+        can = last.mode != CAPTURE and last.state in ("running", "stopped") and is_alive(last)
         self._stop.set_visibility(can and last.state == "running")
         self._start.set_visibility(can and last.state == "stopped")
 
@@ -126,22 +137,23 @@ class Buttons:
                     "HR-544",
                     f"The process that runs `{name}` is gone, so nobody can stop or start it.",
                     found=f"pid {last.pid}",
-                    fix=f"start the app again: headrace run app.py --mode {last.mode}",
+                    fix="start them again: headrace follow app.py"
+                    if last.mode == FOLLOW
+                    else f"start the app again: headrace run app.py --mode {last.mode}",
                 )
             orders.give(scene.settings, scene.graph.app, name, wanted, last.started_at)
             return f"{name} is being {'stopped' if wanted == 'stopped' else 'started'}"
 
         stopping = wanted == "stopped"
+        follower = scene.watch.trail.queries[name].last.mode == FOLLOW
+        about = _STOPPING if stopping else _STARTING
         act.ask(
             scene,
             self._request,
             action="stop" if stopping else "start",
             of=name,
             title=f"Stop {name}?" if stopping else f"Start {name}?",
-            about="It ends after what it is doing, the other queries go on, and its input waits in the log. Until it "
-            "is started again, its results stand still."
-            if stopping
-            else "It goes on from its checkpoint, with everything that has come in the meantime.",
+            about=about[follower],
             do=do,
         )
 
@@ -176,10 +188,11 @@ def one(scene: Scene, request: Request, name: str) -> None:
             state_card(scene, name)
         if planned is not None:
             with card("Path", "what runs in this query"), box("hr-row"):
-                for step in (*planned.reads, *(node.name for node in planned.fused), name):
+                for step in (*planned.reads, *(node.name for node in planned.fused), planned.node.name):
                     link(step, f"/node/{step}")
-                    if step != name:
+                    if step != planned.node.name:
                         text("→", "hr-note")
+            replay_card(scene, request, planned)
 
         def refresh() -> None:
             query = scene.watch.trail.queries.get(name)
@@ -216,7 +229,7 @@ class _Failure:
                 self._line = text("", "hr-code", "pre").style("margin-top: 12px")
                 with box("hr-facts", "dl").style("margin: 12px 0 6px"):
                     self._facts = {}
-                    for word in ("declared at", "record", "found", "fix"):
+                    for word in ("at", "record", "found", "fix"):
                         text(word, tag="dt")
                         self._facts[word] = text("", tag="dd")
                 with box("hr-more", "details") as self._more:
@@ -229,21 +242,21 @@ class _Failure:
         if last.error is None:
             return
         code = _CODE.search(last.error)
-        place = _PLACE.search(last.error)
+        place = _PLACE.search(f"at {last.place}" if last.place else last.error)
         found = Location(place["file"], int(place["line"])) if place else self._where
-        offset = _OFFSET.search(f"{last.error}\n{last.trace or ''}")
-        self._title.set_text(title(code[0]) if code else "It waits")
+        told = title(code[0]) if code else "it waits"
+        self._title.set_text(told[:1].upper() + told[1:])
         self._code.set_text(code[0] if code else "")
         self._code.set_visibility(code is not None)
         said = [line.strip() for line in last.error.splitlines() if line.strip()]
         self._what.set_text(said[1] if code and len(said) > 1 else said[0])
         self._line.set_text(f"{found.line} | {found.source}" if found and found.source else "")
         self._line.set_visibility(bool(found and found.source))
-        self._facts["declared at"].set_text(str(found) if found else "–")
-        self._facts["record"].set_text(offset[0] if offset else "not told by Spark")
+        self._facts["at"].set_text(str(found) if found else "–")
+        self._facts["record"].set_text(last.record or "not one by itself: the row at hand was made of several records")
         for word in ("found", "fix"):
-            told = re.search(rf"(?m)^\s*{word}: (.+)$", last.error)
-            self._facts[word].set_text(told[1] if told else "–")
+            said_of = re.search(rf"(?m)^\s*{word}: (.+)$", last.error)
+            self._facts[word].set_text(said_of[1] if said_of else "–")
         self._trace.set_text(last.trace or "")
         self._more.set_visibility(last.trace is not None)
 
@@ -297,7 +310,7 @@ def _size(file: Path) -> int:
 
 def _actions(scene: Scene) -> None:
     """Who did what."""
-    with card("Actions", "every stop, start and put-back of this console, the newest first"):
+    with card("Actions", "every stop, start, replay and put-back of this console, the newest first"):
         with box("hr-scroll").style("margin: 0 -18px -18px"), box("hr-table", "table", aria_label="Actions"):
             with box("", "thead"), box("", "tr"):
                 for name in ("at", "who", "action", "of", "outcome"):

@@ -29,6 +29,8 @@ class Point:
 
     at: float
     per_second: float
+    out_per_second: float
+    latency: float | None
     behind: int
     dead: int
     late: int
@@ -65,6 +67,8 @@ class Query:
             Point(
                 at,
                 event.rows_per_second,
+                event.rows_out_per_second,
+                event.latency_p50_ms,
                 sum(event.lag.values()),
                 event.dead,
                 event.late,

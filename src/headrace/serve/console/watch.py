@@ -1,7 +1,10 @@
-"""What the pages show, gathered in the background: from the progress files, from Kafka, from the results.
+"""What the pages show, gathered in the background: from the progress files, from Kafka, from the catalogue.
 
-Each source has a thread of its own that looks once a second, so that one that is slow or away holds up neither the
+Each source has a thread of its own that looks again and again, so that one that is slow or away holds up neither the
 others nor a page. Pages read what was gathered last and never wait.
+
+The graph is the declared one in the versions that are current, as the catalogue says. When another version of a view
+becomes current, `graph` is another object with another topic, and pages that were drawn of the old one are drawn anew.
 """
 
 from __future__ import annotations
@@ -13,17 +16,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from headrace import duration, names
+from headrace.engine import version
 from headrace.engine.health import Health, health, is_alive
-from headrace.graph.graph import Graph, inputs_of
-from headrace.graph.node import Derived, Source
+from headrace.engine.progress import Progress
+from headrace.errors import LogError
+from headrace.graph.graph import Graph
+from headrace.graph.node import Source
 from headrace.graph.plan import plan
 from headrace.log.connection import Connection
-from headrace.serve.console.latency import Latency
 from headrace.serve.console.levels import Level, Levels
 from headrace.serve.console.trail import Query, Trail, seconds
 from headrace.settings import Settings
 
 LOOK_S = 1.0
+VERSIONS_S = 3.0
 HELD_BACK_S = 60.0
 SILENT_S = 10.0
 FOLLOW = "follow"
@@ -55,15 +61,19 @@ class Watch:
     def __init__(self, graph: Graph, settings: Settings, connection: Connection) -> None:
         self.graph = graph
         self.plan = {query.name: query for query in plan(graph)}
-        topics = {node.topic for node in graph.nodes}
-        beside = {beside(topic) for topic in topics for beside in (names.dead_topic, names.late_topic)}
         self.trail = Trail(settings, graph.app)
-        self.levels = Levels(connection, topics | beside)
-        self.latency = Latency(connection, self.levels, event_times(graph))
+        self.levels = Levels(connection, _topics(graph))
+        self._declared = graph
+        self._connection = connection
         self._ending = threading.Event()
+        looks = (
+            ("trail", self.trail.look, LOOK_S),
+            ("levels", self.levels.look, LOOK_S),
+            ("versions", self.choose, VERSIONS_S),
+        )
         self._threads = [
-            threading.Thread(target=self._repeat, args=(look,), name=f"console {name}", daemon=True)
-            for name, look in (("trail", self.trail.look), ("levels", self.levels.look), ("latency", self.latency.look))
+            threading.Thread(target=self._repeat, args=(look, every), name=f"console {name}", daemon=True)
+            for name, look, every in looks
         ]
 
     def start(self) -> None:
@@ -75,10 +85,21 @@ class Watch:
         for thread in self._threads:
             thread.join(5)
 
+    def choose(self) -> None:
+        """Look which versions are current; while the log is away those stand that were."""
+        try:
+            found = version.current(self._declared, self._connection)
+        except LogError:
+            return
+        if [node.version for node in found.derived] != [node.version for node in self.graph.derived]:
+            self.levels.ask_for(_topics(found))
+            self.graph, self.plan = found, {query.name: query for query in plan(found)}
+
     def standings(self) -> list[Standing]:
-        """The queries in the order of the plan, then the followers."""
-        queries = dict(self.trail.queries)
-        order = [*(name for name in self.plan if name in queries), *sorted(queries.keys() - self.plan.keys())]
+        """The queries in the order of the plan, then followers, captures and what else runs."""
+        queries, planned = dict(self.trail.queries), self.plan
+        beside = [name for name in sorted(queries.keys() - planned.keys()) if not _is_past(queries[name])]
+        order = [*(name for name in planned if name in queries), *beside]
         return [self.standing(name, queries[name]) for name in order]
 
     def standing(self, name: str, query: Query) -> Standing:
@@ -95,8 +116,8 @@ class Watch:
             last.mode,
             found,
             last.rows_per_second if moving else 0.0,
-            self.rate(planned.node.topic) if planned else None,
-            self.latency.of(planned.node.topic) if planned else None,
+            (last.rows_out_per_second if moving else 0.0) if planned else None,
+            _latency(last) if moving else None,
             sum(last.lag.values()),
             last.dead,
             last.late,
@@ -129,25 +150,26 @@ class Watch:
         idle = f"idle for {rough(silent[longest])}" if since and since.moved else "which has brought nothing yet"
         return Health("held-back", f"held back by {self.graph.node(longest).kind} {longest}, {idle}")
 
-    def _repeat(self, look: Callable[[], None]) -> None:
+    def _repeat(self, look: Callable[[], None], every: float) -> None:
         while not self._ending.is_set():
             began = time.monotonic()
             look()
-            self._ending.wait(max(0.05, LOOK_S - (time.monotonic() - began)))
+            self._ending.wait(max(0.05, every - (time.monotonic() - began)))
 
 
-def event_times(graph: Graph) -> dict[str, str]:
-    """The event time column of each result topic: that of the sources it comes from, where they agree on one."""
-    found: dict[str, str] = {}
-    known: dict[str, set[str]] = {}
-    for node in graph.topological():
-        if isinstance(node, Source):
-            known[node.name] = {node.event_time} if node.event_time else set()
-        else:
-            known[node.name] = set().union(*(known.get(name, set()) for name in inputs_of(node)))
-        if isinstance(node, Derived) and len(known[node.name]) == 1:
-            (found[node.topic],) = known[node.name]
-    return found
+def _topics(graph: Graph) -> set[str]:
+    topics = {node.topic for node in graph.nodes}
+    return topics | {beside(topic) for topic in topics for beside in (names.dead_topic, names.late_topic)}
+
+
+def _latency(last: Progress) -> tuple[float, float] | None:
+    p50, p99 = last.latency_p50_ms, last.latency_p99_ms
+    return None if p50 is None or p99 is None else (p50, p99)
+
+
+def _is_past(query: Query) -> bool:
+    """Whether it is a query that the app no longer has, or not in this version, and that has ended."""
+    return query.last.mode not in (FOLLOW, names.CAPTURE) and not is_alive(query.last)
 
 
 def rough(seconds: float) -> str:

@@ -44,7 +44,7 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
   private static final int TIME = 3;
   private static final int PACKED = 4;
   private static final int ORIGIN = 5;
-  private static final int WAVE = 6;
+  private static final int STAMP = 6;
   private static final int SLICES = 4;
   private static final int MOST_CHUNKS = 64;
   private static final int CACHED_ENTRIES = 1 << 20;
@@ -82,8 +82,8 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
     Column origin = live ? Origin.Text.column() : functions.lit(null).cast(DataTypes.StringType);
     Dataset<Row> packed = in
         .select(Fingerprint.of(schema, by, time).as("__hr_key"), time.as("time"), PackedRow.pack(in), origin.as("origin"),
-            Wave.Sender.column(late, live).as("wave"))
-        .select("__hr_key.bucket", "__hr_key.high", "__hr_key.low", "time", PackedRow.COLUMN, "origin", "wave");
+            Wave.Sender.stamp(late, live).as("stamp"))
+        .select("__hr_key.bucket", "__hr_key.high", "__hr_key.low", "time", PackedRow.COLUMN, "origin", "stamp");
     Dataset<Row> kept = packed.groupBy(functions.col("bucket")).as(Encoders.row(KEY), Encoders.row(packed.schema()))
         .transformWithState(new Dedupe(schema, withinMillis * 1000, late, live), TimeMode.EventTime(),
             OutputMode.Update(), Encoders.row(OUTPUT));
@@ -105,12 +105,14 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
     SeenKeys seen = bucket.seen;
     int before = seen.size();
     List<Row> out = new ArrayList<>();
-    List<String> origins = new ArrayList<>();
+    List<String> origins = live ? new ArrayList<>() : null;
+    Origin.Times times = new Origin.Times();
     int[] taken = new int[2];
     ByteBuffer fresh = SeenKeys.chunk(16);
     while (rows.hasNext()) {
       Row row = rows.next();
-      taken[row.getInt(WAVE)]++;
+      long stamp = row.getLong(STAMP);
+      taken[Wave.of(stamp)]++;
       byte[] packed = row.getAs(PACKED);
       if (row.isNullAt(TIME)) {
         late.send(packed, schema, null, watermark, gauge);
@@ -132,6 +134,7 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
         SeenKeys.entry(fresh, high, low, at);
       }
       out.add(RowFactory.create((Object) packed));
+      times.add(Wave.time(stamp));
       if (live) origins.add(row.getAs(ORIGIN));
     }
     if (fresh.position() > 0) {
@@ -144,7 +147,7 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
       }
     }
     return scala.jdk.javaapi.CollectionConverters.asScala(
-        live ? Origin.telling(out, origins, () -> gauge.taken(taken)) : out.iterator());
+        Origin.telling(out, origins, times, live ? () -> gauge.taken(taken) : () -> {}));
   }
 
   @Override

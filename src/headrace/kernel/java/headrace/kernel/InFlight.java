@@ -12,12 +12,13 @@ import org.apache.kafka.clients.producer.RecordMetadata;
  * Since when records of a live query wait to be acknowledged: those that were written before are in the log.
  *
  * <p>Spark's Kafka sink says nothing of it before its batch ends, so this listens at the producer. An acknowledgement names
- * no record but has its time, which is therefore set here.
+ * no record but has its time, which is therefore set here. What was acknowledged is counted, and how long each record took
+ * from the time of the one it was made of to its own.
  */
 public final class InFlight implements ProducerInterceptor<byte[], byte[]> {
-  private static final String SINK = "sink";
   private static final ConcurrentHashMap<String, InFlight.Records> QUERIES = new ConcurrentHashMap<>();
 
+  private String query;
   private Records records;
 
   /** How many of a query wait, and how many of each millisecond. */
@@ -38,12 +39,13 @@ public final class InFlight implements ProducerInterceptor<byte[], byte[]> {
 
   /** Write what is known to the gauges of {@link Meter}; times are negated, so that the greatest is the oldest. */
   static void tell() {
-    QUERIES.forEach((query, records) -> Meter.gauge(query, SINK, 0).set(Meter.UNWRITTEN, records.since()));
+    QUERIES.forEach((query, records) -> Meter.sink(query).set(Meter.UNWRITTEN, records.since()));
   }
 
   @Override
   public void configure(Map<String, ?> options) {
-    records = QUERIES.computeIfAbsent(String.valueOf(options.get("headrace.query")), query -> new Records());
+    query = String.valueOf(options.get("headrace.query"));
+    records = QUERIES.computeIfAbsent(query, name -> new Records());
   }
 
   @Override
@@ -51,6 +53,8 @@ public final class InFlight implements ProducerInterceptor<byte[], byte[]> {
     long now = record.timestamp() != null ? record.timestamp() : System.currentTimeMillis();
     records.times.merge(now, 1, Integer::sum);
     records.waiting.incrementAndGet();
+    long of = Origin.current().time();
+    if (of != Origin.NO_TIME) Meter.sink(query).latencies().add(now - of);
     return new ProducerRecord<>(
         record.topic(), record.partition(), now, record.key(), record.value(), record.headers());
   }
@@ -64,6 +68,7 @@ public final class InFlight implements ProducerInterceptor<byte[], byte[]> {
     }
     if (time != null) records.remove(time);
     records.waiting.decrementAndGet();
+    if (error == null) Meter.sink(query).written(1);
   }
 
   @Override

@@ -20,7 +20,8 @@ import org.apache.spark.unsafe.Platform;
  * </ul>
  *
  * The clock of a sender is its number, how many senders there are, and its watermark; it is meant for live mode. There the
- * kind of a row tells its {@link Wave}, too.
+ * kind of a row tells its {@link Wave}, too. All but {@link #CLOCK} end with the time of the record that they were made of, or
+ * the mean of several.
  */
 final class Message {
   static final byte ROW = 0;
@@ -43,6 +44,11 @@ final class Message {
     return kind / WAVE;
   }
 
+  /** The time of the record, at the end of a message or wrapped row. */
+  static long recordTime(byte[] message) {
+    return ByteBuffer.wrap(message).getLong(message.length - Long.BYTES);
+  }
+
   /** Reads the shard out of a message. */
   public static final class Shard implements Serializable {
     private static final long serialVersionUID = 1L;
@@ -53,7 +59,10 @@ final class Message {
     }
   }
 
-  /** A row with its time and key in front: time, length of the key, key, in live mode length and text of the origin, row. */
+  /**
+   * A row with its time and key in front: time, length of the key, key, in live mode length and text of the origin, row, time
+   * of its record.
+   */
   public static final class Wrap implements Serializable {
     private static final long serialVersionUID = 1L;
     private final StructType rows;
@@ -79,10 +88,11 @@ final class Message {
       UnsafeRow packed = packRow.apply(row), name = packKey.apply(keys);
       int rowSize = packed.getSizeInBytes(), keySize = name.getSizeInBytes();
       byte[] from = live ? origin() : NOTHING;
-      byte[] out = new byte[12 + keySize + from.length + rowSize];
+      byte[] out = new byte[12 + keySize + from.length + rowSize + Long.BYTES];
       ByteBuffer.wrap(out).putLong(at).putInt(keySize).position(12 + keySize).put(from);
       name.writeToMemory(out, Platform.BYTE_ARRAY_OFFSET + 12);
       packed.writeToMemory(out, Platform.BYTE_ARRAY_OFFSET + 12 + keySize + from.length);
+      ByteBuffer.wrap(out).putLong(out.length - Long.BYTES, origin.time());
       return out;
     }
 

@@ -22,12 +22,14 @@ public final class Meter {
   /** Rows sent to an operator, and taken by it: of wave 0, and in the next slot of wave 1. */
   public static final int SENT = 4;
   public static final int TAKEN = 6;
-  public static final int OFFSET = 8;
-  public static final int EVENT_TIME = 9;
-  public static final int KEYS = 10;
-  public static final int BYTES = 11;
-  public static final int UNWRITTEN = 12;
-  private static final int SLOTS = 13;
+  /** Records that are in the log. */
+  public static final int WRITTEN = 8;
+  public static final int OFFSET = 9;
+  public static final int EVENT_TIME = 10;
+  public static final int KEYS = 11;
+  public static final int BYTES = 12;
+  public static final int UNWRITTEN = 13;
+  private static final int SLOTS = 14;
   private static final int FIRST_MAXIMUM = OFFSET;
   private static final String LOCAL_EXECUTOR = "driver"; // Spark's name for it
 
@@ -43,6 +45,8 @@ public final class Meter {
    */
   public static final class Gauge {
     private final AtomicLongArray values = new AtomicLongArray(SLOTS);
+    /** Of a sink: how long its records took. */
+    private volatile Latencies latencies;
 
     Gauge() {
       values.set(OFFSET, -1);
@@ -73,9 +77,25 @@ public final class Meter {
       for (int wave = 0; wave < rows.length; wave++) add(TAKEN + wave, rows[wave]);
     }
 
+    /** So many records were written; any task may say it. */
+    void written(long count) {
+      values.getAndAdd(WRITTEN, count);
+    }
+
+    Latencies latencies() {
+      Latencies known = latencies;
+      if (known != null) return known;
+      synchronized (this) {
+        if (latencies == null) latencies = new Latencies();
+        return latencies;
+      }
+    }
+
     long[] read() {
-      long[] copy = new long[SLOTS];
+      Latencies known = latencies;
+      long[] copy = new long[known == null ? SLOTS : SLOTS + Latencies.BUCKETS];
       for (int i = 0; i < SLOTS; i++) copy[i] = values.get(i);
+      if (known != null) known.read(copy, SLOTS);
       return copy;
     }
   }
@@ -117,9 +137,15 @@ public final class Meter {
     });
   }
 
+  /** That of what a query writes, over all its tasks. */
+  static Gauge sink(String query) {
+    return gauge(query, "sink", 0);
+  }
+
   /**
-   * One line a gauge over all executors: query, source or operator, partition, and the values, separated by tabs. A line with
-   * a text after the partition is of an operator's most frequent key: how often it was noted, and how often any was.
+   * One line a gauge over all executors: query, source or operator, partition, and the values, separated by tabs; behind
+   * those of a sink its {@link Latencies}. A line with a text after the partition is of an operator's most frequent key: how
+   * often it was noted, and how often any was.
    */
   public static String snapshot() {
     if (!GAUGES.isEmpty()) receive(LOCAL_EXECUTOR, read()); // a local run's tasks are in this JVM: no need to wait
@@ -137,8 +163,8 @@ public final class Meter {
   }
 
   private static long[] combine(long[] a, long[] b) {
-    long[] out = a.clone();
-    for (int i = 0; i < a.length; i++) out[i] = i < FIRST_MAXIMUM ? a[i] + b[i] : Math.max(a[i], b[i]);
+    long[] out = Arrays.copyOf(a, Math.max(a.length, b.length));
+    for (int i = 0; i < b.length; i++) out[i] = i < FIRST_MAXIMUM || i >= SLOTS ? out[i] + b[i] : Math.max(out[i], b[i]);
     return out;
   }
 }

@@ -2,6 +2,7 @@ package headrace.kernel;
 
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.TaskContext;
@@ -14,15 +15,21 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.TaskFailureListener;
 
 /**
- * The record that the row at hand was made of, so that what is written of it can carry an id by which repeats are told.
+ * The record that the row at hand was made of, so that what is written of it can carry an id by which repeats are told, and
+ * that the time it took and a failure can be told.
  *
  * <p>A task works row by row in one thread: from the decoder through the user's functions to the encoder, or from an operator
  * that gives rows. So whoever brings a row forth says here where it came from, and no column that a `select` could lose has to
- * travel along. What an operator makes of many records has no origin, and no id.
+ * travel along. What an operator makes of many records has no origin, and no id, but a time: that of the record it takes, or
+ * the mean of those that it takes together.
+ *
+ * <p>A failure of the task is told the record at hand ({@link At}), and carries it to the driver.
  */
-final class Origin {
+public final class Origin {
+  static final long NO_TIME = Long.MIN_VALUE;
   private static final int GROUP = 24;
   private static final ThreadLocal<Origin> CURRENT = new ThreadLocal<>();
 
@@ -30,6 +37,7 @@ final class Origin {
   private String topic;
   private int partition;
   private long offset;
+  private long time = NO_TIME;
   private String text;
   private int written;
   private String name;
@@ -44,25 +52,60 @@ final class Origin {
     TaskContext context = TaskContext.get();
     long task = context == null ? -1 : context.taskAttemptId();
     Origin known = CURRENT.get();
-    if (known == null || known.task != task) CURRENT.set(known = new Origin(task));
+    if (known == null || known.task != task) {
+      Origin fresh = known = new Origin(task);
+      CURRENT.set(fresh);
+      if (context != null) context.addTaskFailureListener((TaskFailureListener) (failed, error) -> fresh.tell(error));
+    }
     return known;
   }
 
-  void set(String topic, int partition, long offset) {
+  /** A record, and its time in milliseconds. */
+  void set(String topic, int partition, long offset, long time) {
     if (this.topic != topic || this.partition != partition) name = null;
     this.topic = topic;
     this.partition = partition;
     this.offset = offset;
+    this.time = time;
     text = null;
     written = 0;
   }
 
-  /** What {@link #text} was where the row came from. */
-  void set(String text) {
+  /** What {@link #text} and {@link #time} were where the row came from. */
+  void set(String text, long time) {
     this.text = text;
+    this.time = time;
     if (topic != null) name = null;
     topic = null;
     written = 0;
+  }
+
+  /** The record's time in milliseconds, or {@link #NO_TIME}. */
+  long time() {
+    return time;
+  }
+
+  private void tell(Throwable error) {
+    if (text() != null) error.addSuppressed(new At(text()));
+  }
+
+  /** The record that the row at hand was made of, when a task failed with this; null when nobody has told. */
+  public static String of(Throwable error) {
+    if (error == null) return null;
+    for (Throwable one : error.getSuppressed()) if (one instanceof At at) return at.text;
+    return of(error.getCause());
+  }
+
+  /** Goes with the failure of a task: the record that the row at hand was made of. */
+  static final class At extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    final String text;
+
+    At(String text) {
+      super("the row at hand came from " + text, null, false, false);
+      this.text = text;
+    }
   }
 
   /** The record's position as text, to go with a row to another task; null when there is none. */
@@ -98,26 +141,31 @@ final class Origin {
     return group(pair) + 1 << GROUP;
   }
 
-  /** Rows that come forth one by one, each with its origin said first; at the end, when all were passed on, `done`. */
-  static <T> Iterator<T> telling(List<T> rows, List<String> origins, Runnable done) {
+  /**
+   * Rows that come forth one by one, each with its time and, unless `origins` is null, its origin said first; at the end,
+   * when all were passed on, `done`.
+   */
+  static <T> Iterator<T> telling(List<T> rows, List<String> origins, Times times, Runnable done) {
     Origin origin = current();
-    Iterator<T> each = rows.iterator();
-    Iterator<String> of = origins.iterator();
     return new Iterator<>() {
+      private int next;
       private boolean over;
 
       @Override
       public boolean hasNext() {
-        boolean more = each.hasNext();
-        if (!more && !over) done.run();
+        boolean more = next < rows.size();
+        if (!more && !over) {
+          origin.set(null, NO_TIME);
+          done.run();
+        }
         over |= !more;
         return more;
       }
 
       @Override
       public T next() {
-        origin.set(of.next());
-        return each.next();
+        origin.set(origins == null ? null : origins.get(next), times.get(next));
+        return rows.get(next++);
       }
     };
   }
@@ -138,6 +186,38 @@ final class Origin {
         return rows.next();
       }
     };
+  }
+
+  /** The record times of the rows that an operator gives. */
+  static final class Times {
+    private long[] values = new long[16];
+    private int size;
+
+    void add(long time) {
+      if (size == values.length) values = Arrays.copyOf(values, 2 * size);
+      values[size++] = time;
+    }
+
+    long get(int row) {
+      return values[row];
+    }
+  }
+
+  /** The mean of record times. */
+  static final class Mean {
+    private long base;
+    private long sum;
+    private long count;
+
+    void add(long time) {
+      if (time == NO_TIME) return;
+      if (count++ == 0) base = time;
+      sum += time - base;
+    }
+
+    long value() {
+      return count == 0 ? NO_TIME : base + sum / count;
+    }
   }
 
   /** {@link #text} as a column. */

@@ -101,7 +101,7 @@ public final class RecordDecoder implements Serializable {
       if (clock != null) time = clock.partition(partition);
       origin = Origin.current();
     }
-    origin.set(topic, partition, offset);
+    origin.set(topic, partition, offset, timestamp / 1000);
     gauge.add(Meter.ROWS);
     gauge.raise(Meter.OFFSET, offset + 1);
     String reason;

@@ -140,6 +140,9 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     private final HotKeys.Sample sample = sample();
     private Iterator<G> ready;
     private byte[] alone;
+    private Origin.Mean gathering = new Origin.Mean();
+    /** The time of the records in the groups that are ready. */
+    private long time;
 
     Gathered(Iterator<byte[]> rows) {
       this.rows = rows;
@@ -159,7 +162,8 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
       gather(at, key, row);
     }
 
-    abstract byte[] message(G group);
+    /** What is sent of a group; `time` is that of the records in the groups. */
+    abstract byte[] message(G group, long time);
 
     @Override
     public boolean hasNext() {
@@ -169,6 +173,8 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
         if (alone == null) {
           if (size() == 0) return false;
           ready = empty();
+          time = gathering.value();
+          gathering = new Origin.Mean();
         }
       }
       return true;
@@ -181,7 +187,8 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
         return;
       }
       int keySize = keySize(wrapped);
-      row.pointTo(wrapped, Platform.BYTE_ARRAY_OFFSET + 12 + keySize, wrapped.length - 12 - keySize);
+      row.pointTo(wrapped, Platform.BYTE_ARRAY_OFFSET + 12 + keySize, wrapped.length - 12 - keySize - Long.BYTES);
+      gathering.add(Message.recordTime(wrapped));
       Key key = key(wrapped);
       if (sample != null && sample.isNext()) sample.note(key);
       gather(at, key, row, wrapped);
@@ -190,7 +197,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     @Override
     public byte[] next() {
       if (!hasNext()) throw new NoSuchElementException();
-      if (alone == null) return message(ready.next());
+      if (alone == null) return message(ready.next(), time);
       byte[] message = alone;
       alone = null;
       return message;
@@ -250,12 +257,12 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     }
 
     @Override
-    byte[] message(Pane pane) {
+    byte[] message(Pane pane, long time) {
       Key key = pane.of.key;
       ByteSink out = new ByteSink(64 + key.bytes.length);
       out.put(Message.PARTIAL).putInt(operator.shard(key.hash)).putLong(pane.of.pane).putSized(key.bytes).putInt(pane.rows);
       operator.aggregates.write(pane.values, out);
-      return out.bytes();
+      return out.putLong(time).bytes();
     }
   }
 
@@ -307,11 +314,11 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     }
 
     @Override
-    byte[] message(Delta delta) {
+    byte[] message(Delta delta, long time) {
       ByteSink out = new ByteSink(64 + delta.of.bytes.length);
       out.put(Message.PARTIAL).putInt(operator.shard(delta.of.hash)).putLong(0).putSized(delta.of.bytes).putInt(delta.rows);
       operator.aggregates.write(delta.values, out);
-      return out.bytes();
+      return out.putLong(time).bytes();
     }
   }
 
@@ -364,7 +371,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     }
 
     @Override
-    byte[] message(Ranking.Entry one) {
+    byte[] message(Ranking.Entry one, long time) {
       return ShardInput.this.message(one.bytes, 0, 0, 0, watermark.before());
     }
   }
@@ -410,11 +417,11 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     }
 
     @Override
-    byte[] message(Map.Entry<Key, ArrayList<Session>> of) {
+    byte[] message(Map.Entry<Key, ArrayList<Session>> of, long time) {
       ByteSink out = new ByteSink(64 + of.getKey().bytes.length);
       out.put(Message.SESSION).putInt(operator.shard(of.getKey().hash)).putSized(of.getKey().bytes).putInt(of.getValue().size());
       for (Session session : of.getValue()) session.write(out, operator.aggregates);
-      return out.bytes();
+      return out.putLong(time).bytes();
     }
   }
 }

@@ -60,6 +60,11 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   /** The {@link Origin#pair} that is given, or 0, and the last one. */
   private transient long pair;
   private transient long lastPair;
+  private transient Origin.Times times;
+  /** The record times of the messages of the call at hand. */
+  private transient Origin.Mean received;
+  /** That of the row at hand, or of all in the call. */
+  private transient long time;
   /** The rows of either wave in the call at hand. */
   private transient int[] taken;
   /** Where the row at hand came from, in live mode. */
@@ -156,10 +161,13 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       opened();
     }
     out = new ArrayList<>();
-    origins = new ArrayList<>();
+    origins = operator.live ? new ArrayList<>() : null;
     pairs = new ArrayList<>();
     backs = new ArrayList<>();
     lastPair = Origin.nextGroup(lastPair);
+    times = new Origin.Times();
+    received = new Origin.Mean();
+    time = Origin.NO_TIME;
     taken = new int[2];
     now = Math.max(now, clock.getCurrentWatermarkInMs() * 1000);
     if (operator.live) horizon = now;
@@ -177,6 +185,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     int shard = key.getInt(0);
     open(shard, clock);
     while (rows.hasNext()) receive(rows.next().getAs(MESSAGE));
+    time = received.value();
     settle();
     pass();
     close(shard);
@@ -200,6 +209,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     ByteBuffer in = ByteBuffer.wrap(message);
     byte kind = in.get();
     in.getInt();
+    if (kind != Message.CLOCK) received.add(time = Message.recordTime(message));
     if (kind == Message.PARTIAL) {
       long pane = in.getLong();
       take(new Key(Value.sized(in)), pane, in.getInt(), operator.aggregates.read(in));
@@ -221,7 +231,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
         byte[] text = Value.sized(in);
         origin = text.length == 0 ? null : new String(text, StandardCharsets.UTF_8);
       }
-      row.pointTo(message, Platform.BYTE_ARRAY_OFFSET + in.position(), in.remaining());
+      row.pointTo(message, Platform.BYTE_ARRAY_OFFSET + in.position(), in.remaining() - Long.BYTES);
       if (at == Message.NO_TIME && !operator.timeless) late(null);
       else take(key, at, row);
     }
@@ -317,6 +327,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   }
 
   private void give(byte[] row, String origin) {
+    times.add(time);
     if (operator.live) origins.add(origin);
     if (operator.view) pairs.add(pair);
     out.add(RowFactory.create((Object) row));
@@ -331,8 +342,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     List<Row> given = out;
     int[] done = taken;
     out = null;
-    java.util.Iterator<Row> each =
-        operator.live ? Origin.telling(given, origins, () -> gauge.taken(done)) : given.iterator();
+    java.util.Iterator<Row> each = Origin.telling(given, origins, times, operator.live ? () -> gauge.taken(done) : () -> {});
     return scala.jdk.javaapi.CollectionConverters.asScala(operator.view ? Origin.pairing(each, pairs) : each);
   }
 }

@@ -28,8 +28,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * The sink of exact mode: each task writes its rows (`key`, `value`, and where there is one `partition`) in a transaction
  * that also records the batch.
  *
- * <p>Options: `topic`, `name` (of the query, for {@link Transaction}), `run` (another at each start), and Kafka's own with
- * the prefix `kafka.`. A batch that is run again cuts its rows into the same tasks, because the offsets it reads are in
+ * <p>Options: `topic`, `query`, `name` (of the query in the log, for {@link Transaction}), `run` (another at each start), and
+ * Kafka's own with the prefix `kafka.`. A batch that is run again cuts its rows into the same tasks, because the offsets it reads are in
  * Spark's log and shuffles go by key; so the tasks that are recorded are skipped, and the others written. Readers may see a
  * batch task by task.
  */
@@ -78,7 +78,8 @@ public final class TransactionalSink implements TableProvider {
         if (option.startsWith("kafka.")) kafka.put(option.substring("kafka.".length()), value);
       });
       Tasks tasks = new Tasks(
-          kafka, info.options().get("name"), info.options().get("run"), info.queryId(), info.options().get("topic"));
+          kafka, info.options().get("query"), info.options().get("name"), info.options().get("run"), info.queryId(),
+          info.options().get("topic"));
       return new Write() {
         @Override
         public StreamingWrite toStreaming() {
@@ -107,7 +108,8 @@ public final class TransactionalSink implements TableProvider {
     public void abort(long batch, WriterCommitMessage[] messages) {}
   }
 
-  private record Tasks(HashMap<String, String> kafka, String name, String run, String checkpoint, String topic)
+  private record Tasks(
+      HashMap<String, String> kafka, String query, String name, String run, String checkpoint, String topic)
       implements StreamingDataWriterFactory {
     @Override
     public DataWriter<InternalRow> createWriter(int partition, long task, long batch) {
@@ -119,6 +121,7 @@ public final class TransactionalSink implements TableProvider {
     private final Tasks tasks;
     private final long batch;
     private final Origin origin = Origin.current();
+    private final Latencies.Batch times = new Latencies.Batch();
     private String task;
     private Transaction transaction;
 
@@ -142,11 +145,15 @@ public final class TransactionalSink implements TableProvider {
       byte[] value = row.isNullAt(1) ? null : row.getBinary(1);
       Integer partition = row.numFields() > RECORD.size() ? row.getInt(RECORD.size()) : null;
       transaction.send(new ProducerRecord<>(tasks.topic(), partition, key, value));
+      times.add(origin.time());
     }
 
     @Override
     public WriterCommitMessage commit() {
-      if (transaction != null) transaction.commit();
+      if (transaction != null) {
+        transaction.commit();
+        if (!transaction.done()) times.written(Meter.sink(tasks.query()));
+      }
       transaction = null;
       return null;
     }

@@ -5,7 +5,6 @@ import java.util.HashMap;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.Column;
-import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
@@ -25,6 +24,16 @@ public final class Wave {
     return NUMBERS.merge(query + '\t' + operator, 1, (now, one) -> now ^ one);
   }
 
+  /** The wave in a stamp. */
+  static int of(long stamp) {
+    return (int) (stamp & 1);
+  }
+
+  /** The record time in a stamp, or {@link Origin#NO_TIME}. */
+  static long time(long stamp) {
+    return stamp >> 1 == 0 ? Origin.NO_TIME : stamp >> 1;
+  }
+
   static HashMap<String, Integer> numbers() {
     return new HashMap<>(NUMBERS);
   }
@@ -40,14 +49,26 @@ public final class Wave {
     private final LateRows operator;
     private transient Meter.Gauge gauge;
     private transient String name;
+    private transient Origin origin;
 
     Sender(LateRows operator) {
       this.operator = operator;
     }
 
-    /** The wave of each row, as a column. */
-    static Column column(LateRows operator, boolean live) {
-      return live ? Invocation.effect(new Sender(operator), "next", DataTypes.IntegerType) : functions.lit(0);
+    /** The time of each row's record and its wave in one number, as a column; see {@link Wave#time} and {@link Wave#of}. */
+    static Column stamp(LateRows operator, boolean live) {
+      return Invocation.effect(new Sender(operator), live ? "stamp" : "time", DataTypes.LongType);
+    }
+
+    /** Called for each row. */
+    public long stamp() {
+      return time() + next();
+    }
+
+    /** The same in a mode without waves. */
+    public long time() {
+      if (origin == null) origin = Origin.current();
+      return origin.time() << 1;
     }
 
     /** Called for each row: its wave. */
