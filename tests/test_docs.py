@@ -9,7 +9,8 @@ Every page runs by itself in an empty directory, block by block, from top to bot
     ```console background  runs until the page says «with Ctrl-C», or ends
     ```toml                is read as headrace.toml
 
-Commands use the Kafka (and PostgreSQL) of the test run, unless the page starts one with `headrace parts up`.
+Commands use the Kafka (and PostgreSQL) of the test run, unless the page starts one with `headrace parts up`. Where a
+page says 8600, which somebody else may have taken, a free port is meant.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ import os
 import re
 import runpy
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,7 @@ from headrace.log import topic
 from headrace.log.connection import Connection
 from headrace.log.schema import Schema
 from headrace.parts import setup
+from headrace.serve import beside
 from headrace.settings import Settings
 
 ROOT = Path(__file__).parent.parent
@@ -116,6 +119,7 @@ class Page:
     directory: Path
     environment: dict[str, str]
     given: dict[str, Any]
+    port: int
     namespace: dict[str, Any] = field(default_factory=dict)
     background: list[tuple[str, subprocess.Popen[bytes]]] = field(default_factory=list)
 
@@ -152,7 +156,8 @@ class Page:
         Settings.load(place)
 
     def console(self, block: Block) -> None:
-        for command, printed in orders(block):
+        served = re.sub(r"(headrace serve \S+)$", rf"\1 --port {self.port}", block.text, flags=re.MULTILINE)
+        for command, printed in orders(replace(block, text=served.replace(str(beside.PORT), str(self.port)))):
             if command.startswith("make "):
                 self.bash(command.replace("make ", "make -n ", 1), ROOT)
                 if command == "make setup":
@@ -257,7 +262,9 @@ def test_a_page_does_what_it_says(
         environment["HEADRACE_BOOTSTRAP"] = bootstrap
     if any(re.search(r"headrace (follow|serve) ", one) for one in used):
         environment["HEADRACE_POSTGRES"] = request.getfixturevalue("postgres_url")
-    running = Page(page, tmp_path, environment, given)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    running = Page(page, tmp_path, environment, given, port)
     try:
         if bootstrap is None:
             running.run()

@@ -30,7 +30,7 @@ from headrace.errors import LogError
 from headrace.log.connection import Connection
 from headrace.log.consumer import Record, read
 
-PATIENCE_S = 45
+PATIENCE_S = 120
 
 
 class Stage:
@@ -58,7 +58,7 @@ class Stage:
     def close(self) -> None:
         self.database.close()
         with psycopg.connect(self._server, autocommit=True) as connection:
-            until = time.monotonic() + 20
+            until = time.monotonic() + 60
             while time.monotonic() < until:
                 there = slot.find(connection, names.slot(self.app))
                 if there is None:

@@ -62,7 +62,7 @@ def send(connection: Connection, topic: str, *ids: str) -> None:
             producer.send(topic, {"id": one, "amount": 1.5}, key=one)
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 60) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 120) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

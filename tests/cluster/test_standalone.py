@@ -20,7 +20,7 @@ import pytest
 from headrace.log.connection import Connection
 from headrace.log.consumer import read
 from headrace.log.producer import Producer
-from headrace.log.topic import Topic, ensure
+from headrace.log.topic import Topic, delete, ensure
 from headrace.parts import java
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "payments" / "app.py"
@@ -106,6 +106,7 @@ def test_a_killed_worker_loses_nothing(cluster: Cluster, bootstrap: str, tmp_pat
         if run.poll() is None:
             run.kill()
             run.wait()
+        delete(connection, "transactions", "alerts")  # names that other apps have too
 
 
 def _send(connection: Connection, sent: set[str], count: int) -> None:

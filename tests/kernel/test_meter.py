@@ -46,7 +46,7 @@ def gauges_of(spark: SparkSession, query: str) -> list[Gauge]:
 
 
 def wait_for(spark: SparkSession, query: str, expected: list[Gauge]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while (found := gauges_of(spark, query)) != expected and time.monotonic() < deadline:
         time.sleep(0.05)
     assert found == expected
