@@ -7,6 +7,7 @@ test.
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -24,6 +25,10 @@ from headrace.settings import Settings
 
 # A shell that runs the tests in the background lets them ignore Ctrl-C, and so would every process they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A JVM of the tests compiles plans that run a few times. Java's second compiler takes more than a third of what it
+# computes in its first minutes, and gives little back. Every Spark of the run hears of it, whoever starts it.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
 
 def _report(line: str) -> None:
