@@ -16,7 +16,7 @@ from headrace.engine.mode import Mode
 from headrace.errors import DeclarationError
 from headrace.testing import Driver, duplicated, oracle, shuffled
 
-CASES = 2 * int(os.environ.get("HEADRACE_DEEP", "1"))
+CASES = int(os.environ.get("HEADRACE_DEEP", "1"))
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WITHIN = timedelta(minutes=10)
 DELAY = timedelta(seconds=30)
@@ -80,7 +80,7 @@ def test_a_crash_changes_no_value(spark: SparkSession, bootstrap: str, seed: int
             driver.crash(seed=seed + number)
         driver.advance()
         found = bag(driver.read("unique"))
-    assert set(found) == set(expected), f"seed {seed}"
+    assert found == expected, f"seed {seed}"
 
 
 @pytest.mark.parametrize("seed", range(CASES))
