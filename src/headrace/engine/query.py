@@ -1,8 +1,9 @@
 """One running query: started, watched, started again after what passes by itself, stopped.
 
 A query that fails is started again from its checkpoint, with a growing pause. When the log is away it tries for ever;
-after any other failure it gives up when `MOST_FAILURES` starts in a row have finished no batch: what stops it, such as
-a row that an expression cannot take, will stop it again.
+when the executors of a cluster have no room for its tasks, which are not there yet or work for others, it tries for a
+few minutes. After any other failure it gives up when `MOST_FAILURES` starts in a row have finished no batch: what stops
+it, such as a row that an expression cannot take, will stop it again.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from headrace.graph.plan import Query
 from headrace.kernel import bridge
 
 MOST_FAILURES = 3
+MOST_WITHOUT_ROOM = 12  # about five minutes
 LONGEST_PAUSE_S = 30.0
 SETTLED_S = 10.0
 LONGEST_TRACE = 6_000
@@ -33,6 +35,7 @@ _LOG_AWAY = re.compile(
     r"org\.apache\.kafka\.(common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|CoordinatorNotAvailable|"
     r"NotLeaderOrFollower|LeaderNotAvailable|RetriableCommitFailed)|common\.Kafka|clients\.consumer\.\w*Timeout)\w*Exception"
 )
+_NO_SLOTS = re.compile(r"CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT")
 _NOT_LIVE = re.compile(r"STREAMING_REAL_TIME_MODE\.(\w+)")
 _DATA_LOSS = re.compile(r"KAFKA_DATA_LOSS|failOnDataLoss|Some data may have been lost")
 _RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(?P<said>\w.*)$", re.MULTILINE)
@@ -106,9 +109,11 @@ class Running:
         self.place, self.record = f"{at.file}:{at.line}" if at else None, record
         self.retry_at = time.monotonic() + min(LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
         away = _LOG_AWAY.search(text) is not None
-        self.waiting = f"the log is unreachable: {cause(text)}" if away else f"started again after: {cause(text)}"
+        full = _NO_SLOTS.search(text) is not None
+        why = "the log is unreachable" if away else "the cluster has no room yet" if full else "started again after"
+        self.waiting = f"{why}: {cause(text)}"
         hopeless = _DATA_LOSS.search(text) is not None or _NOT_LIVE.search(text) is not None
-        if hopeless or (self.failures > MOST_FAILURES and not away):
+        if hopeless or (self.failures > (MOST_WITHOUT_ROOM if full else MOST_FAILURES) and not away):
             self.error = _refused(self.query, text, record)
 
     def stop(self) -> None:
