@@ -145,4 +145,7 @@ def visible(connection: Connection, names: Iterable[str], *, seconds: float) -> 
 
 def _ends(admin: AdminClient, wanted: dict[TopicPartition, Any], **options: Any) -> dict[tuple[str, int], int]:
     answers = admin.list_offsets(wanted, request_timeout=_SECONDS, **options)
-    return {(place.topic, place.partition): answer.result().offset for place, answer in answers.items()}
+    found = {(place.topic, place.partition): answer.result().offset for place, answer in answers.items()}
+    if any(offset < 0 for offset in found.values()):  # of a broker that goes away while it is asked
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    return found

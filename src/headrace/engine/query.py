@@ -50,6 +50,7 @@ class Running:
     start: Callable[[], StreamingQuery]
     spark: StreamingQuery | None = None
     failures: int = 0
+    without_room: int = 0
     retry_at: float = 0.0
     error: RunError | None = None
     waiting: str | None = None
@@ -103,17 +104,19 @@ class Running:
             self._failed(str(error.found))
 
     def _failed(self, text: str, record: str | None = None) -> None:
-        self.failures += 1
+        full = _NO_SLOTS.search(text) is not None
+        self.failures += not full
+        self.without_room = self.without_room + 1 if full else 0
         self.trace = text[:LONGEST_TRACE]
         at = failure.place(text, self.query)
         self.place, self.record = f"{at.file}:{at.line}" if at else None, record
-        self.retry_at = time.monotonic() + min(LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
+        self.retry_at = time.monotonic() + min(LONGEST_PAUSE_S, 2.0 ** ((self.without_room or self.failures) - 1))
         away = _LOG_AWAY.search(text) is not None
-        full = _NO_SLOTS.search(text) is not None
         why = "the log is unreachable" if away else "the cluster has no room yet" if full else "started again after"
         self.waiting = f"{why}: {cause(text)}"
         hopeless = _DATA_LOSS.search(text) is not None or _NOT_LIVE.search(text) is not None
-        if hopeless or (self.failures > (MOST_WITHOUT_ROOM if full else MOST_FAILURES) and not away):
+        given_up = self.without_room > MOST_WITHOUT_ROOM if full else self.failures > MOST_FAILURES and not away
+        if hopeless or given_up:
             self.error = _refused(self.query, text, record)
 
     def stop(self) -> None:
