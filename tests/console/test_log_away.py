@@ -15,7 +15,7 @@ def test_a_page_outlives_the_broker(go: Go, page: Page, broker: Broker, stage: S
     go("/")
     records = page.get_by_role("table", name="records").get_by_role("row")
     expect(records.nth(2)).to_be_visible()
-    expect(page.get_by_text("The log does not answer")).to_be_hidden()
+    expect(page.get_by_text("The log does not answer since")).to_be_hidden()
     with traffic.resting():
         broker.kill()
         told = {
@@ -27,12 +27,7 @@ def test_a_page_outlives_the_broker(go: Go, page: Page, broker: Broker, stage: S
         traffic.given |= {query.name: told for query in stage.queries}  # as a run tells it
         try:
             expect(page.get_by_text("The log does not answer since")).to_be_visible()
-            for path, heading in (
-                ("/lineage", "Lineage"),
-                ("/letters", "Letters"),
-                ("/node/clicks", "clicks"),
-                ("/", "shop"),
-            ):
+            for path, heading in PAGES:
                 go(path)
                 expect(page.get_by_role("heading", level=1)).to_have_text(heading)
                 expect(page.get_by_text("The log does not answer since")).to_be_visible()
@@ -42,7 +37,7 @@ def test_a_page_outlives_the_broker(go: Go, page: Page, broker: Broker, stage: S
         finally:
             broker.start_again()
             traffic.given.clear()
-    expect(page.get_by_text("The log does not answer")).to_be_hidden(timeout=60_000)
+    expect(page.get_by_text("The log does not answer since")).to_be_hidden(timeout=60_000)
     expect(records.nth(1)).to_be_visible(timeout=60_000)
     newest = records.nth(1).inner_text()
     expect(records.nth(1)).not_to_have_text(newest, timeout=60_000)
