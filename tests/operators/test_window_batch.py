@@ -328,6 +328,7 @@ def test_what_the_kernel_is_told(empty: DataFrame):
         "every_rows": 0,
         "within_ms": 0,
         "by": ["k", "shop"],
+        "unique": ["k", "shop", "window_start"],
         "time": "at",
         "columns": ["k", "shop", "amount", "at", "price", "tags", "window_end", "Change"],
         "emit": "early",

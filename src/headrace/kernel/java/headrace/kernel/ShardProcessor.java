@@ -262,8 +262,8 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     if (senders.size() < count && wall - openedAt < operator.idleMillis) return;
     long slowest = Long.MAX_VALUE;
     for (long[] one : senders.values()) {
-      // Who has sent rows without a time only, as a table does, has no clock.
-      if (one[0] != Long.MIN_VALUE && wall - one[1] < operator.idleMillis) slowest = Math.min(slowest, one[0]);
+      // Beside a stream, who has sent rows without a time only is a table, and has no clock.
+      if ((one[0] != Long.MIN_VALUE || !operator.timeless) && wall - one[1] < operator.idleMillis) slowest = Math.min(slowest, one[0]);
     }
     if (slowest != Long.MAX_VALUE) now = horizon = Math.max(now, slowest);
   }

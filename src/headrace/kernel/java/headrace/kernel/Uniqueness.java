@@ -46,7 +46,7 @@ public final class Uniqueness {
   public static boolean holds(Dataset<Row> rows, String[] key) {
     LogicalPlan plan = rows.queryExecution().analyzed();
     while (plan instanceof Project || plan instanceof Filter || plan instanceof SubqueryAlias
-        || plan instanceof SerializeFromObject) plan = plan.children().head();
+        || plan instanceof SerializeFromObject) plan = plan.children().apply(0);
     if (!(plan instanceof TransformWithState)) return false;
     Set<Long> found = new HashSet<>();
     for (String name : key) {
