@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SerializeFromObject;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.TransformWithState;
+import org.apache.spark.sql.catalyst.plans.logical.UnaryNode;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.MetadataBuilder;
 import org.apache.spark.sql.types.StructField;
@@ -46,7 +47,7 @@ public final class Uniqueness {
   public static boolean holds(Dataset<Row> rows, String[] key) {
     LogicalPlan plan = rows.queryExecution().analyzed();
     while (plan instanceof Project || plan instanceof Filter || plan instanceof SubqueryAlias
-        || plan instanceof SerializeFromObject) plan = plan.children().apply(0);
+        || plan instanceof SerializeFromObject) plan = (LogicalPlan) ((UnaryNode) plan).child();
     if (!(plan instanceof TransformWithState)) return false;
     Set<Long> found = new HashSet<>();
     for (String name : key) {
