@@ -196,9 +196,7 @@ class Run:
     def covered(self, query: str) -> dict[tuple[str, int], int]:
         """Exact mode: the next offsets behind what the finished batches of a query have read."""
         running = next(one for one in self._running if one.query.name == query)
-        last = running.spark.lastProgress if running.spark else None
-        told = checkpoint.covered(source.endOffset or "" for source in last.sources) if last else {}
-        return checkpoint.reached(self._places[query]) | told
+        return checkpoint.reached(self._places[query]) | _told(running)
 
     def worked_off(self, query: str) -> offsets.Offsets:
         """Live mode: the next offsets behind what a query has not only read: its results are in the log."""
@@ -310,8 +308,10 @@ class Run:
 
     def _commit_last(self) -> None:
         """Exact mode: commit what the last batches have covered, unless the log is away."""
+        if self.mode is not Mode.EXACT or self._away:
+            return
         with contextlib.suppress(KafkaException, LogError):
-            for query in self.queries if self.mode is Mode.EXACT and not self._away else ():
+            for query in self.queries:
                 self._groups.commit(query, self.covered(query))
 
     def _commit_live(self) -> None:
@@ -326,12 +326,10 @@ class Run:
 
     def _account(self, admin: offsets.AdminClient, running: Running, gauges: list[bridge.Gauge]) -> dict[str, int]:
         """What the query has not consumed; in exact mode commit what it has."""
-        consumed = offsets.read_so_far(gauges, running.query.name)
-        last = running.spark.lastProgress if running.spark else None
-        if self.mode is Mode.EXACT:
-            consumed = checkpoint.covered(source.endOffset or "" for source in last.sources) if last else {}
+        exact = self.mode is Mode.EXACT
+        consumed = _told(running) if exact else offsets.read_so_far(gauges, running.query.name)
         try:
-            if self.mode is Mode.EXACT:
+            if exact:
                 self._groups.commit(running.query.name, consumed)
             ends = offsets.ends(admin, consumed)
             self._away = None
@@ -395,6 +393,12 @@ class Run:
         then, before = self._rates.get((name, way), (now, rows))
         self._rates[name, way] = (now, rows)
         return round(max(0.0, (rows - before) / (now - then)), 1) if now > then else 0.0
+
+
+def _told(running: Running) -> dict[tuple[str, int], int]:
+    """The next offsets behind the last batch that Spark tells of."""
+    last = running.spark.lastProgress if running.spark else None
+    return checkpoint.covered(source.endOffset or "" for source in last.sources) if last else {}
 
 
 def _state(running: Running) -> State:
