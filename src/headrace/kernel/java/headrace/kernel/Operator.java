@@ -9,6 +9,7 @@ import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.plans.logical.TransformWithState;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.streaming.TimeMode;
@@ -32,6 +33,8 @@ public final class Operator implements Serializable {
 
   final String kind;
   final boolean live;
+  /** Whether rows come from operators that hold them back until their time has passed. */
+  final boolean chained;
   final Delay delay;
   final long idleMillis;
   final LateRows late;
@@ -54,11 +57,13 @@ public final class Operator implements Serializable {
   private final String spec;
   private transient JsonNode parsed;
 
-  private Operator(String text, StructType rows, boolean live, int partitions, Delay delay, long idleMillis, LateRows late) {
+  private Operator(String text, StructType rows, boolean live, boolean chained, int partitions, Delay delay, long idleMillis,
+      LateRows late) {
     this.spec = text;
     JsonNode spec = spec();
     this.kind = spec.get("kind").asText();
     this.live = live;
+    this.chained = chained;
     this.delay = delay;
     this.idleMillis = idleMillis;
     this.late = late;
@@ -96,22 +101,34 @@ public final class Operator implements Serializable {
   public static Dataset<Row> rows(Dataset<Row> in, String spec, String query, boolean live, Delay delay, long idleMillis,
       LateRows late) {
     int partitions = Integer.parseInt(in.sparkSession().conf().get("spark.sql.shuffle.partitions"));
-    Operator operator = new Operator(spec, in.schema(), live, partitions, delay, idleMillis, late);
+    Operator operator = new Operator(spec, in.schema(), live, isHeldBack(in), partitions, delay, idleMillis, late);
     JsonNode at = operator.spec().get("time");
     Column none = functions.lit(Message.NO_TIME);
     Column time = at.isNull() ? none : functions.coalesce(functions.unix_micros(PackedRow.column(at.asText())), none);
     Column all = struct(in.schema());
     Column key = operator.key.isEmpty() ? functions.struct(functions.lit(null).cast("int")) : struct(operator.key);
+    BatchWatermark watermark = new BatchWatermark(query, in.sparkSession());
     Dataset<byte[]> messages = in
         .select(Invocation.effect(new Message.Wrap(operator.rows, operator.key, live), "wrap", DataTypes.BinaryType, all, key, time))
         .as(Encoders.BINARY())
-        .mapPartitions(new ShardInput(operator, new BatchWatermark(query, in.sparkSession())), Encoders.BINARY());
+        .mapPartitions(new ShardInput(operator, watermark), Encoders.BINARY());
     Dataset<Row> routed = messages.toDF("message")
         .select(Invocation.of(new Message.Shard(), "of", DataTypes.IntegerType, functions.col("message")).as("shard"),
             functions.col("message"));
     Dataset<Row> out = routed.groupBy(functions.col("shard")).as(Encoders.row(SHARD), Encoders.row(routed.schema()))
-        .transformWithState(ShardProcessor.of(operator), TimeMode.EventTime(), OutputMode.Update(), Encoders.row(OUTPUT));
+        .transformWithState(ShardProcessor.of(operator, watermark), TimeMode.EventTime(), OutputMode.Update(), Encoders.row(OUTPUT));
     return PackedRow.unpack(out, operator.output);
+  }
+
+  private static boolean isHeldBack(Dataset<Row> in) {
+    boolean[] found = {false};
+    ((org.apache.spark.sql.classic.Dataset<Row>) in).logicalPlan().foreach(node -> {
+      if (node instanceof TransformWithState one && (Object) one.statefulProcessor() instanceof ShardProcessor<?> before) {
+        found[0] |= !before.operator.spec().get("time").isNull();
+      }
+      return null;
+    });
+    return found[0];
   }
 
   private static Column struct(StructType of) {

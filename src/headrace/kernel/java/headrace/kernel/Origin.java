@@ -42,6 +42,7 @@ public final class Origin {
   private int written;
   private String name;
   private long pair;
+  private long reached = NO_TIME;
 
   private Origin(long task) {
     this.task = task;
@@ -83,6 +84,15 @@ public final class Origin {
   /** The record's time in milliseconds, or {@link #NO_TIME}. */
   long time() {
     return time;
+  }
+
+  /** How far the clock of the operator is that gives the rows, in microseconds; {@link #NO_TIME} when none has. */
+  long reached() {
+    return reached;
+  }
+
+  void reached(long clock) {
+    reached = clock;
   }
 
   private void tell(Throwable error) {

@@ -94,6 +94,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     private long newest = Long.MIN_VALUE;
     private long told = Long.MIN_VALUE;
     private long toldAt;
+    private boolean ended;
 
     Sent(Iterator<byte[]> rows) {
       this.rows = rows;
@@ -101,7 +102,17 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
 
     @Override
     public boolean hasNext() {
-      return !clocks.isEmpty() || rows.hasNext();
+      if (!clocks.isEmpty() || rows.hasNext()) return true;
+      if (ended || !operator.live || !operator.chained) return false;
+      ended = true;
+      tell(reached());
+      return true;
+    }
+
+    /** What has passed at the end of a batch: an operator that was asked has done all until its clock, others all there was. */
+    private long reached() {
+      long batch = watermark.micros(), before = Origin.current().reached();
+      return batch == BatchWatermark.UNKNOWN ? before : Math.max(batch, before);
     }
 
     @Override

@@ -32,6 +32,10 @@ import scala.collection.Iterator;
  * of the senders' watermarks that come with the messages, without those that were quiet for long. What must happen when time
  * has passed is done when the shard's clock moves; a timer of Spark's at the next such time wakes shards without messages.
  *
+ * <p>Behind an operator that holds rows back, Spark's watermark of a live batch is ahead of rows that are still to come in it;
+ * that of the batch before is not. Such a shard waits for all senders, however quiet, and each says at the end of a batch how
+ * far it has come.
+ *
  * <p><b>State.</b> In exact mode it is written after the messages of a batch. In live mode there is no such moment; a
  * timer that is always due, which Spark looks at for the last time when the batch ends, gives one.
  */
@@ -45,6 +49,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   static final int OWN_MARKS = 1;
 
   final Operator operator;
+  private BatchWatermark recorded;
   transient ShardStore<V> store;
   transient Meter.Gauge gauge;
   /** The clock, in microseconds. */
@@ -82,7 +87,13 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     this.operator = operator;
   }
 
-  static StatefulProcessor<Row, Row, Row> of(Operator operator) {
+  static StatefulProcessor<Row, Row, Row> of(Operator operator, BatchWatermark watermark) {
+    ShardProcessor<?> processor = of(operator);
+    processor.recorded = watermark;
+    return processor;
+  }
+
+  private static ShardProcessor<?> of(Operator operator) {
     return switch (operator.kind) {
       case "session" -> new Sessions(operator);
       case "sliding" -> new Sliding(operator);
@@ -169,8 +180,13 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     received = new Origin.Mean();
     time = Origin.NO_TIME;
     taken = new int[2];
-    now = Math.max(now, clock.getCurrentWatermarkInMs() * 1000);
+    now = Math.max(now, follows() ? recorded.before() : clock.getCurrentWatermarkInMs() * 1000);
     if (operator.live) horizon = now;
+  }
+
+  /** Whether the clock is only what senders say, and not Spark's. */
+  private boolean follows() {
+    return operator.live && operator.chained;
   }
 
   /** Called once, when the store is there. */
@@ -259,17 +275,18 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     long[] known = senders.computeIfAbsent(sender, s -> new long[] {Long.MIN_VALUE, 0});
     if (watermark > known[0]) known[0] = watermark;
     known[1] = wall;
-    if (senders.size() < count && wall - openedAt < operator.idleMillis) return;
+    long idle = follows() ? NEVER : operator.idleMillis;
+    if (senders.size() < count && wall - openedAt < idle) return;
     long slowest = Long.MAX_VALUE;
     for (long[] one : senders.values()) {
       // Beside a stream, who has sent rows without a time only is a table, and has no clock.
-      if ((one[0] != Long.MIN_VALUE || !operator.timeless) && wall - one[1] < operator.idleMillis) slowest = Math.min(slowest, one[0]);
+      if ((one[0] != Long.MIN_VALUE || !operator.timeless) && wall - one[1] < idle) slowest = Math.min(slowest, one[0]);
     }
     if (slowest != Long.MAX_VALUE) now = horizon = Math.max(now, slowest);
   }
 
   private void close(int shard) {
-    long due = due();
+    long due = follows() ? NEVER : due();
     long wake = due == NEVER ? NEVER : Math.max(0, Math.floorDiv(due, 1000L) + (Math.floorMod(due, 1000L) == 0 ? 0 : 1));
     if (wake != store.marks[TIMER]) {
       if (store.marks[TIMER] != NEVER) getHandle().deleteTimer(store.marks[TIMER]);
@@ -339,6 +356,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       give(back.row, back.origin);
     }
     pair = 0;
+    if (operator.live) Origin.current().reached(now);
     List<Row> given = out;
     int[] done = taken;
     out = null;
