@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark import SparkContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 Clock = Any  # the kernel's object
@@ -172,6 +172,23 @@ def packed(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """The rows with these columns replaced by one, `PACKED`, that holds them all."""
     spark = rows.sparkSession
     return DataFrame(_kernel(spark).PackedRow.packed(rows._jdf, _strings(spark, columns)), spark)
+
+
+def pack(rows: DataFrame, columns: Sequence[str]) -> Column:
+    """These columns of the rows in one."""
+    spark = rows.sparkSession
+    return Column(_kernel(spark).PackedRow.packing(rows._jdf, _strings(spark, columns)))
+
+
+def one_pass(
+    left: DataFrame, right: DataFrame, side: str, names: Sequence[str], times: Sequence[str]
+) -> DataFrame | None:
+    """The rows of two selections of the same rows: `side` 0 or 1, and the columns of each under its name and a number.
+    None when they select from different rows, or have another time; `times` names those, where both have one."""
+    spark = left.sparkSession
+    names, times = _strings(spark, names), _strings(spark, times)
+    rows = _kernel(spark).OnePass.rows(left._jdf, right._jdf, side, names, times)
+    return None if rows is None else DataFrame(rows, spark)
 
 
 def clock(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -20,6 +20,7 @@ from headrace.operators.window import CHANGE, ddl, quoted
 On = str | Sequence[str] | Mapping[str, str]
 
 _SIDE = f"{COLUMN_PREFIX}side"
+_NAMES = (f"{COLUMN_PREFIX}left_", f"{COLUMN_PREFIX}right_")
 _KEY = f"{COLUMN_PREFIX}key_"
 _TIME = f"{COLUMN_PREFIX}time"
 _SLICES = 8
@@ -56,11 +57,9 @@ class Sides:
 
     def _together(self) -> DataFrame:
         """The rows of both sides in one frame: the side, the key, the sign, the time, and the row packed."""
-        left, right = (
-            bridge.packed(rows.select(*self._head(number), *map(_column, self.own[number])), self.own[number])
-            for number, rows in enumerate(self.frames)
-        )
-        rows = left.unionByName(right)
+        times = [time for time in self.times if time]
+        rows = bridge.one_pass(*self.frames, _SIDE, _NAMES, times)
+        rows = self._united() if rows is None else self._merged(rows)
         found = [marked(rows.schema) for rows, time in zip(self.frames, self.times, strict=True) if time]
         known = [time for time in found if time is not None]
         if not known:
@@ -69,12 +68,39 @@ class Sides:
         idle_ms = max(time.idle_ms for time in known)
         return mark(rows, EventTime(_TIME, slowest.delay_ms, idle_ms, slowest.share, slowest.least_ms))
 
-    def _head(self, number: int) -> list[Column]:
-        rows, time = self.frames[number], self.times[number]
-        key = [_column(pair[number]).cast(self._key_type(i)).alias(f"{_KEY}{i}") for i, pair in enumerate(self.pairs)]
-        sign = F.col(CHANGE) if table.is_table(rows) else F.lit("+")
-        at = _column(time) if time else F.lit(None).cast("timestamp")
-        return [F.lit(number).alias(_SIDE), *key, sign.alias(table.SIGN), at.alias(_TIME)]
+    def _united(self) -> DataFrame:
+        """Of sides that read different rows."""
+        left, right = (
+            bridge.packed(
+                rows.select(F.lit(number).alias(_SIDE), *self._head(number, _column), *map(_column, self.own[number])),
+                self.own[number],
+            )
+            for number, rows in enumerate(self.frames)
+        )
+        return left.unionByName(right)
+
+    def _merged(self, rows: DataFrame) -> DataFrame:
+        """Of sides that were read in one pass: each has columns of its own, which are null in rows of the other."""
+        packed = []
+        heads = []
+        for number, frame in enumerate(self.frames):
+            places = {name: f"{_NAMES[number]}{i}" for i, name in enumerate(frame.columns)}
+            heads.append(self._head(number, lambda name, places=places: F.col(places[name])))
+            packed.append(bridge.pack(rows, [places[name] for name in self.own[number]]))
+        is_left = F.col(_SIDE) == 0
+        names = [*(f"{_KEY}{i}" for i in range(len(self.pairs))), table.SIGN, _TIME, bridge.PACKED]
+        columns = zip(names, [*heads[0], packed[0]], [*heads[1], packed[1]], strict=True)
+        return rows.select(
+            _SIDE, *(F.when(is_left, left).otherwise(right).alias(name) for name, left, right in columns)
+        )
+
+    def _head(self, number: int, column: Callable[[str], Column]) -> list[Column]:
+        """The key, the sign and the time of the rows of a side, whose columns are found by their names."""
+        time = self.times[number]
+        key = [column(pair[number]).cast(self._key_type(i)).alias(f"{_KEY}{i}") for i, pair in enumerate(self.pairs)]
+        sign = column(CHANGE) if table.is_table(self.frames[number]) else F.lit("+")
+        at = column(time) if time else F.lit(None).cast("timestamp")
+        return [*key, sign.alias(table.SIGN), at.alias(_TIME)]
 
     def _key_type(self, pair: int) -> DataType:
         return self.frames[0].schema[self.pairs[pair][0]].dataType

@@ -36,7 +36,8 @@ final class Invocation {
         seq(expressions), Invocation.<AbstractDataType>seq(List.of()), pure, true, pure));
   }
 
-  private static <T> Seq<T> seq(List<T> list) {
+  /** The list as Spark takes it. */
+  static <T> Seq<T> seq(List<T> list) {
     return scala.collection.immutable.List.from(scala.jdk.javaapi.CollectionConverters.asScala(list));
   }
 }

@@ -42,12 +42,17 @@ public final class PackedRow implements Serializable {
   /** The rows of `in` with these columns packed into one; what other columns there are comes first. */
   public static Dataset<Row> packed(Dataset<Row> in, String[] columns) {
     List<String> inside = Arrays.asList(columns);
-    StructType schema = new StructType();
-    for (String name : columns) schema = schema.add(in.schema().apply(name));
     List<Column> all = new ArrayList<>();
     for (String name : in.schema().fieldNames()) if (!inside.contains(name)) all.add(column(name));
-    all.add(pack(schema));
+    all.add(packing(in, columns));
     return in.select(all.toArray(Column[]::new));
+  }
+
+  /** These columns of `in`, packed. */
+  public static Column packing(Dataset<Row> in, String[] columns) {
+    StructType schema = new StructType();
+    for (String name : columns) schema = schema.add(in.schema().apply(name));
+    return pack(schema);
   }
 
   private static Column pack(StructType schema) {
