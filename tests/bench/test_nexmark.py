@@ -38,7 +38,10 @@ def test_every_query_gives_the_right_answer(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ):
-    """Forty seconds of event time with half a second of disorder, in several batches, so that windows end in them."""
+    """Forty seconds of event time with half a second of disorder, in several batches, so that windows end in them.
+
+    The labels of all these auctions are in the first of them.
+    """
     monkeypatch.setattr(frames, "MOST_RECORDS_A_BATCH", 6_000)
     events = Events(20_000, seed=7, rate=500, shuffle=250)
     name, results, connection = topic("nexmark"), topic("results"), Connection(bootstrap)
