@@ -140,3 +140,24 @@ def _ids(change: dict[str, dict[str, int] | None]) -> set[int]:
 
 def _place(change: dict[str, dict[str, int]]) -> tuple[int, int]:
     return change["source"]["lsn"], change["transaction"]["total_order"]
+
+
+def test_a_transaction_that_was_replicated_from_elsewhere_names_its_origin(stage: Stage):
+    stage.execute("CREATE TABLE cards (id int PRIMARY KEY)")
+    name = f'other "{stage.app}"'
+    stage.execute("SELECT pg_replication_origin_create(%s)", name)
+    try:
+        with stage.capturing(stage.table("cards")) as running, stage.connect() as replica:
+            running.wait_until_read()
+            replica.execute("SELECT pg_replication_origin_session_setup(%s)", (name,))
+            with replica.transaction():
+                replica.execute("SELECT pg_replication_origin_xact_setup('0/10', now())")
+                replica.execute("INSERT INTO cards VALUES (1)")
+            stage.execute("INSERT INTO cards VALUES (2)")
+            stage.wait_until_equal("cards")
+            replica.execute("SELECT pg_replication_origin_session_reset()")
+    finally:
+        stage.execute("SELECT pg_replication_origin_drop(%s)", name)
+    told = {one["after"]["id"]: one["source"] for one in stage.changes("cards")}
+    assert (told[1]["origin"], told[1]["origin_lsn"]) == (name, 16)
+    assert (told[2]["origin"], told[2]["origin_lsn"]) == (None, None)

@@ -10,8 +10,8 @@ import os
 import random
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -191,14 +191,23 @@ class Traffic(threading.Thread):
         super().__init__(daemon=True)
         self._stage = stage
         self._done = threading.Event()
+        self._flowing = threading.Lock()
         self.given: dict[str, dict[str, Any]] = {}
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Nothing is sent inside; a log that is away would hold it up, and what it tells of the queries."""
+        with self._flowing:
+            yield
 
     def run(self) -> None:
         beat = 0
         while not self._done.wait(0.2):
             beat += 1
-            with suppress(LogError):  # a log that is away takes nothing
-                self._stage.flow(20)
+            if self._flowing.acquire(blocking=False):
+                with suppress(LogError):
+                    self._stage.flow(20)
+                self._flowing.release()
             if beat % 5 == 0:
                 for query in self._stage.queries:
                     self._stage.progress(query.name, **self.given.get(query.name, {}))

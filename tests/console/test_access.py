@@ -51,6 +51,9 @@ def test_the_keyboard_reaches_and_works_the_controls(go: Go, page: Page):
     page.keyboard.press("Enter")
     dialog = page.get_by_role("alertdialog")
     expect(dialog).to_be_visible()
+    page.wait_for_function(
+        "one => one.closest('.q-dialog').contains(document.activeElement)", arg=dialog.element_handle()
+    )
     page.keyboard.press("Tab")
     assert page.evaluate(FOCUSED) in ("Cancel", "Stop")
     page.keyboard.press("Escape")

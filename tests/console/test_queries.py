@@ -53,6 +53,7 @@ def test_a_query_is_stopped_and_started(go: Go, page: Page, stage: Stage, traffi
 def test_a_follower_is_stopped_and_started(go: Go, page: Page, stage: Stage, traffic: Traffic):
     follower = "large_orders.sales"
     go(f"/queries/{follower}")
+    expect(page.get_by_role("heading", name="Checkpoint")).to_have_count(0)
     page.get_by_role("button", name=f"Stop {follower}").click()
     expect(page.get_by_role("alertdialog")).to_contain_text("its store stands still")
     page.get_by_role("alertdialog").get_by_role("button", name="Stop").click()
@@ -127,7 +128,8 @@ def test_an_action_that_cannot_be_written_down_is_not_done(go: Go, page: Page, s
 
 def test_the_batches_of_a_query(go: Go, page: Page, snap: Snap):
     go("/queries/views_per_minute")
-    expect(page.get_by_role("img", name="Batches of views_per_minute")).to_be_visible()
+    for name in ("Batches of views_per_minute", "Latency of views_per_minute", "Rows a second of views_per_minute"):
+        expect(page.get_by_role("img", name=name)).to_be_visible()
     expect(page.get_by_text("1,200 keys in 1.34 MB")).to_be_visible()
     snap(page, "query.png", 1500)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType
@@ -112,3 +114,24 @@ def test_lines_of_libraries_are_passed_over():
         __file__, line_of("python")
     )
     assert failure.place("java.lang.Error: nothing of it", planned) is None
+
+
+def test_a_cluster_without_room_is_waited_for():
+    app = hr.App("room")
+    app.stream("payments", schema=SCHEMA, event_time="at")
+    app.stream(called)
+    (one,) = plan(app.graph())
+
+    def start() -> NoReturn:
+        raise AnalysisException("[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT] it needs 4 concurrent task slots, 0 are free")
+
+    running = query.Running(one, start)
+    for _ in range(query.MOST_WITHOUT_ROOM):
+        running.retry_at = 0.0
+        running.supervise()
+        assert running.error is None
+        assert (running.waiting or "").startswith("the cluster has no room yet: ")
+    running.retry_at = 0.0
+    running.supervise()
+    assert running.error is not None
+    assert running.error.code == "HR-310"

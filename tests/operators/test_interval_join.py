@@ -168,7 +168,7 @@ def test_what_is_late_is_kept_with_the_columns_of_its_side(spark: SparkSession, 
         (None, "needs an interval"),
         (("0", "-1 hour"), "its first bound is after its second"),
         (("-1 fortnight", "0"), "is not a unit of time"),
-        ("1 hour", "within"),
+        ("1 hour", "it is not a pair of durations"),
         ((1, 2), "it is not a pair of durations"),
     ],
 )

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import headrace as hr
 from headrace.engine.mode import Mode
 from headrace.errors import DeclarationError
-from headrace.testing import Delete, Driver, oracle
+from headrace.testing import Delete, Driver, Put, oracle
 
 CASES = int(os.environ.get("HEADRACE_DEEP", "1"))
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -164,6 +164,36 @@ def test_the_version_of_the_time_whatever_the_order(spark: SparkSession, bootstr
             assert folded(driver.read("rated")) == expected, f"seed {seed}"
         given = {"sales": sales, "rates": [event for name, event in events if name == "rates"], "taxes": []}
         assert folded(oracle(declared(rated), "rated", given, spark)) == expected, f"seed {seed}: the batch twin"
+
+
+def test_the_history_of_a_table_answers_as_of_a_time(spark: SparkSession, bootstrap: str):
+    """The times of the versions are those of the commits in the database; one that is heard of late corrects."""
+    app = hr.App("history")
+    app.stream(
+        "sales", schema="id int, country string, at timestamp", event_time="at", delay="30 seconds", partitions=2
+    )
+    app.table("taxes", hr.postgres("public.taxes"), schema="country string, tax int", key="country")
+
+    @app.view(key="id")
+    def taxed(sales, taxes):
+        return hr.join(sales, taxes, on="country", how="left", as_of="at", correct=True)
+
+    def committed(tax: int, second: int) -> Put:
+        return Put({"country": "de", "tax": tax}, at=START + timedelta(seconds=second))
+
+    with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
+        driver.push("sales", [sale(1, "de", 100), sale(2, "de", 200), sale(3, "xx", 100)])
+        driver.advance()
+        assert found(driver.view("taxed"), "tax") == {1: None, 2: None, 3: None}
+        driver.push("taxes", [committed(19, 0), committed(16, 150)])
+        driver.advance()
+        assert found(driver.view("taxed"), "tax") == {1: 19, 2: 16, 3: None}
+        driver.push("taxes", [committed(7, 90), Delete({"country": "de"}, at=START + timedelta(seconds=180))])
+        driver.advance()
+        assert found(driver.view("taxed"), "tax") == {1: 7, 2: None, 3: None}
+        driver.push("sales", [sale(4, "de", 10), sale(5, "de", 160)])
+        driver.advance()
+        assert found(driver.view("taxed"), "tax") == {1: 7, 2: None, 3: None, 4: 19, 5: 16}
 
 
 def test_the_batch_twin_of_the_latest(spark: SparkSession):

@@ -60,7 +60,6 @@ def minutes(clicks):
 
 
 VIEWS = ("totals", "popular", "ranking", "ranked", "visits", "minutes")
-# Live, rows of a ranking that move from task to task at the same time may all be on their way for a moment.
 LASTING = {Mode.EXACT: ("ranking", "minutes"), Mode.LIVE: ("minutes",)}
 
 

@@ -21,16 +21,18 @@ _CHANGE = (
     b'{"before":%b,"after":%b,%b%d,"sequence":"[%b,\\"%d\\"]"},"transaction":{"id":"%b","total_order":%d,'
     b'"data_collection_order":%d},"op":"%b",%b}'
 )
+_NO_ORIGIN = b'"origin":null,"origin_lsn":null'
 
 
 @dataclass
 class Transaction:
-    """A transaction of the database, while its changes are written."""
+    """A transaction of the database, while its changes are written; `origin` is where it was replicated from."""
 
     xid: int
     commit: int
     at_us: int
     previous: int | None
+    origin: bytes = _NO_ORIGIN
     changes: int = 0
     name: bytes = field(init=False)
     sequence: bytes = field(init=False)
@@ -59,10 +61,11 @@ class Envelope:
         """A change that a transaction made at this place."""
         if transaction is not self._transaction:
             self._transaction, self._own = transaction, 0
-            self._told = b'%b"snapshot":"false",%b,"txId":%d,"xmin":null,"lsn":' % (
+            self._told = b'%b"snapshot":"false",%b,"txId":%d,"xmin":null,%b,"lsn":' % (
                 self._source,
                 moment(transaction.at_us),
                 transaction.xid,
+                transaction.origin,
             )
         transaction.changes += 1
         self._own += 1
@@ -83,13 +86,23 @@ class Envelope:
     def reading(self, at: int) -> bytes:
         """What all rows of a snapshot that is true at a place have in common."""
         now = moment(time.time_ns() // 1000)
-        told = b'%b"snapshot":"incremental",%b,"txId":null,"xmin":null,"lsn":%d' % (self._source, now, at)
+        told = b'%b"snapshot":"incremental",%b,"txId":null,"xmin":null,%b,"lsn":%d' % (
+            self._source,
+            now,
+            _NO_ORIGIN,
+            at,
+        )
         return b'%b,"sequence":null},"transaction":null,%b,"op":"' % (told, now)
 
     @staticmethod
     def read(common: bytes, op: bytes, before: bytes, after: bytes) -> bytes:
         """A row that a snapshot found (`r`), or found to be gone (`d`)."""
         return b'{"before":%b,"after":%b,%b%b"}' % (before, after, common, op)
+
+
+def replicated(name: str, lsn: int) -> bytes:
+    """Where a transaction was replicated from: the name of the origin, and the place of its commit there."""
+    return b'"origin":%b,"origin_lsn":%d' % (value.text(name.encode()), lsn)
 
 
 def moment(microseconds: int) -> bytes:

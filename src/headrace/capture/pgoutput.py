@@ -22,6 +22,7 @@ EPOCH_US = 946_684_800_000_000
 
 _BEGIN = struct.Struct(">QqI").unpack_from
 _COMMIT = struct.Struct(">BQQq").unpack_from
+_PLACE = struct.Struct(">Q").unpack_from
 _TRUNCATE = struct.Struct(">IB").unpack_from
 _RELATION = struct.Struct(">I").unpack_from
 _SHORT = struct.Struct(">H").unpack_from
@@ -82,6 +83,12 @@ def begin(data: bytes) -> Begin:
 def commit(data: bytes) -> Commit:
     _, at, end, _ = _COMMIT(data, HEADER + 1)
     return Commit(at, end)
+
+
+def origin(data: bytes) -> tuple[str, int]:
+    """The name of the server that a transaction was replicated from, and the place of its commit there."""
+    (at,) = _PLACE(data, HEADER + 1)
+    return _string(data, HEADER + 9)[0], at
 
 
 def truncated(data: bytes) -> list[int]:

@@ -26,7 +26,7 @@ from headrace.capture import lsn as places
 from headrace.capture.changes import Changes
 from headrace.capture.database import Away, connect, connect_for_replication
 from headrace.capture.difference import difference
-from headrace.capture.envelope import Envelope, Transaction
+from headrace.capture.envelope import Envelope, Transaction, replicated
 from headrace.capture.kinds import Kinds
 from headrace.capture.live import Live, Tables
 from headrace.capture.ranges import Ranges
@@ -399,6 +399,8 @@ class Session:
         elif kind == pgoutput.TRUNCATE:
             for number in pgoutput.truncated(data):
                 self._changes.truncate(self._tables.by_number.get(number), int.from_bytes(data[1:9], "big"))
+        elif kind == pgoutput.ORIGIN and self._changes.transaction is not None:
+            self._changes.transaction.origin = replicated(*pgoutput.origin(data))
         elif kind == pgoutput.MESSAGE:
             self._ranges.hear(pgoutput.message(data))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
@@ -21,7 +22,7 @@ from headrace.capture.capture import Capture, TableStatus
 from headrace.capture.session import Health, Order
 from headrace.capture.table import Captured
 from headrace.cli import companion, terminal
-from headrace.cli.companion import Companion, Stop
+from headrace.cli.companion import STEP_S, Companion, Stop
 from headrace.cli.ending import For, ending_at
 from headrace.cli.place import AppFile, AsJson, Bootstrap, load_app, settings_at
 from headrace.cli.servers import serving
@@ -60,6 +61,7 @@ WalLimit = Annotated[
     ),
 ]
 WARNING = "1GB"
+SETTLED_S = 5.0
 _STATES: dict[str, State] = {"starting": "starting", "waiting": "running", "stopped": "stopped", "failed": "failed"}
 
 
@@ -94,8 +96,7 @@ def capture(
             companion.show(running, 0.0, as_json=True)
     if running is None:
         return
-    if running.error is not None:
-        raise running.error
+    running.check()
     terminal.note("stopped")
     if running.is_in_trouble:
         raise typer.Exit(1)
@@ -126,6 +127,18 @@ class Capturing(Companion):
     @property
     def is_in_trouble(self) -> bool:
         return self.error is not None or any(one.paused for one in self._capture.status.tables)
+
+    def settle(self, seconds: float = SETTLED_S) -> None:
+        """Wait a moment for it to run; raise the error of one that cannot go on."""
+        until = time.monotonic() + seconds
+        while self._capture.status.state == "starting" and time.monotonic() < until:
+            time.sleep(STEP_S / 4)
+        self.check()
+
+    def check(self) -> None:
+        """Raise the error of one that cannot go on."""
+        if self.error is not None:
+            raise self.error
 
     def _begin(self) -> None:
         self._thread.start()

@@ -174,7 +174,9 @@ def _carry_out(
                 companion.check(url, "The capture waits")
                 order = Order(graph.app, url, connection, tables)
                 warning = capture.size(capture.WARNING, "--wal-warning")
-                beside.append(stack.enter_context(Capturing(order, known, warning=warning)))
+                capturing = stack.enter_context(Capturing(order, known, warning=warning))
+                beside.append(capturing)
+                capturing.settle()
             with Run.start(
                 app, mode=mode, settings=known, bootstrap=parts.bootstrap, only=only, report=terminal.note
             ) as run:
@@ -204,8 +206,8 @@ def _watch(run: Run, stopped: threading.Event, ending: _Ending, show: Show, besi
         run.wait(min(STEP_S, left))
         for one in beside:
             one.step()
-            if isinstance(one, Capturing) and one.error is not None:
-                raise one.error
+            if isinstance(one, Capturing):
+                one.check()
         if time.monotonic() - shown >= ending.every:
             shown = time.monotonic()
             show([*run.progress(), *(event for one in beside for event in one.events)])

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from headrace import names
@@ -123,6 +123,29 @@ def ends(admin: AdminClient, places: Iterable[tuple[str, int]]) -> dict[tuple[st
         return _ends(admin, wanted)
 
 
-def _ends(admin: AdminClient, wanted: dict[TopicPartition, Any]) -> dict[tuple[str, int], int]:
-    answers = admin.list_offsets(wanted, request_timeout=_SECONDS)
-    return {(place.topic, place.partition): answer.result().offset for place, answer in answers.items()}
+def visible(connection: Connection, names: Iterable[str], *, seconds: float) -> bool:
+    """Until readers of committed records see all that is in these topics; whether they do in time.
+
+    A commit is certain when the log has noted it, and visible when it is marked in every partition, a moment later.
+    """
+    admin = connection.admin()
+    places = [(name, partition) for name in names for partition in topics.partitions(connection, name)]
+    wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for topic, partition in places}
+    until = time.monotonic() + seconds
+    while wanted:
+        seen = _ends(admin, wanted, isolation_level=IsolationLevel.READ_COMMITTED)
+        written = _ends(admin, wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+        if all(seen[place] >= written[place] for place in places):
+            break
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _ends(admin: AdminClient, wanted: dict[TopicPartition, Any], **options: Any) -> dict[tuple[str, int], int]:
+    answers = admin.list_offsets(wanted, request_timeout=_SECONDS, **options)
+    found = {(place.topic, place.partition): answer.result().offset for place, answer in answers.items()}
+    if any(offset < 0 for offset in found.values()):  # of a broker that goes away while it is asked
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    return found

@@ -1,8 +1,9 @@
 """One running query: started, watched, started again after what passes by itself, stopped.
 
 A query that fails is started again from its checkpoint, with a growing pause. When the log is away it tries for ever;
-after any other failure it gives up when `MOST_FAILURES` starts in a row have finished no batch: what stops it, such as
-a row that an expression cannot take, will stop it again.
+when the executors of a cluster have no room for its tasks, which are not there yet or work for others, it tries for a
+few minutes. After any other failure it gives up when `MOST_FAILURES` starts in a row have finished no batch: what stops
+it, such as a row that an expression cannot take, will stop it again.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from headrace.graph.plan import Query
 from headrace.kernel import bridge
 
 MOST_FAILURES = 3
+MOST_WITHOUT_ROOM = 12  # about five minutes
 LONGEST_PAUSE_S = 30.0
 SETTLED_S = 10.0
 LONGEST_TRACE = 6_000
@@ -33,6 +35,7 @@ _LOG_AWAY = re.compile(
     r"org\.apache\.kafka\.(common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|CoordinatorNotAvailable|"
     r"NotLeaderOrFollower|LeaderNotAvailable|RetriableCommitFailed)|common\.Kafka|clients\.consumer\.\w*Timeout)\w*Exception"
 )
+_NO_SLOTS = re.compile(r"CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT")
 _NOT_LIVE = re.compile(r"STREAMING_REAL_TIME_MODE\.(\w+)")
 _DATA_LOSS = re.compile(r"KAFKA_DATA_LOSS|failOnDataLoss|Some data may have been lost")
 _RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(?P<said>\w.*)$", re.MULTILINE)
@@ -47,6 +50,7 @@ class Running:
     start: Callable[[], StreamingQuery]
     spark: StreamingQuery | None = None
     failures: int = 0
+    without_room: int = 0
     retry_at: float = 0.0
     error: RunError | None = None
     waiting: str | None = None
@@ -100,15 +104,19 @@ class Running:
             self._failed(str(error.found))
 
     def _failed(self, text: str, record: str | None = None) -> None:
-        self.failures += 1
+        full = _NO_SLOTS.search(text) is not None
+        self.failures += not full
+        self.without_room = self.without_room + 1 if full else 0
         self.trace = text[:LONGEST_TRACE]
         at = failure.place(text, self.query)
         self.place, self.record = f"{at.file}:{at.line}" if at else None, record
-        self.retry_at = time.monotonic() + min(LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
+        self.retry_at = time.monotonic() + min(LONGEST_PAUSE_S, 2.0 ** ((self.without_room or self.failures) - 1))
         away = _LOG_AWAY.search(text) is not None
-        self.waiting = f"the log is unreachable: {cause(text)}" if away else f"started again after: {cause(text)}"
+        why = "the log is unreachable" if away else "the cluster has no room yet" if full else "started again after"
+        self.waiting = f"{why}: {cause(text)}"
         hopeless = _DATA_LOSS.search(text) is not None or _NOT_LIVE.search(text) is not None
-        if hopeless or (self.failures > MOST_FAILURES and not away):
+        given_up = self.without_room > MOST_WITHOUT_ROOM if full else self.failures > MOST_FAILURES and not away
+        if hopeless or given_up:
             self.error = _refused(self.query, text, record)
 
     def stop(self) -> None:

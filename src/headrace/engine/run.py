@@ -52,6 +52,7 @@ from headrace.settings import Settings
 Report = Callable[[str], None]
 WATCH_S = 0.5
 PROGRESS_S = 1.0
+VISIBLE_S = 30.0
 HOT_SHARE = 0.2
 HOT_SAMPLE = 200
 
@@ -70,6 +71,7 @@ class Run:
         self.outputs: dict[str, View] = {}
         self._running: list[Running] = []
         self._places: dict[str, str] = {}
+        self._written: dict[str, list[str]] = {}
         self._held = contextlib.ExitStack()
         self._stop = threading.Event()
         self._watcher: threading.Thread | None = None
@@ -126,6 +128,7 @@ class Run:
                 undo.callback(spark.stop)
             run = cls(graph.app, mode, settings, connection, spark)
             run._owns_spark, run._places = owns, places
+            run._written = {query.name: topics.written(graph, query) for query in queries}
             frames = Frames(spark, graph, mode, connection, run._id, starts=beside or {}, columns=tables)
             if mode is Mode.BATCH:
                 run._batch(frames, queries, report)
@@ -167,12 +170,14 @@ class Run:
                 raise running.error
 
     def finish_input(self) -> None:
-        """Exact mode: until every query, in the order of the plan, has worked off what is in the log, and its watermark
-        has come to the newest event. Raises the error of a query that has failed for good."""
+        """Exact mode: until every query, in the order of the plan, has worked off what is in the log, its watermark has
+        come to the newest event, and readers see what it has written: the next query may be one. Raises the error of
+        a query that has failed for good."""
         for running in self._running:
             self._finish(running)
             bridge.hush(self.spark, running.query.name)
             self._finish(running)
+            offsets.visible(self.connection, self._written[running.query.name], seconds=VISIBLE_S)
 
     def _finish(self, running: Running) -> None:
         done = 0

@@ -21,6 +21,12 @@ def of_node(node: Node) -> Topic:
     return Topic(node.topic, node.partitions, node.retention_ms, compacted=compacted, config=ROOM if captured else {})
 
 
+def written(graph: Graph, query: Query) -> list[str]:
+    """The topics that a query writes: its result, its late rows, and the dead letters of what it reads."""
+    dead_letters = (names.dead_topic(graph.node(name).topic) for name in query.reads)
+    return [query.node.topic, names.late_topic(query.node.topic), *dead_letters]
+
+
 def needed(graph: Graph, queries: Iterable[Query]) -> list[Topic]:
     """Everything that the queries read and write, dead letters and late rows included, each once."""
     found: dict[str, Topic] = {}

@@ -14,9 +14,10 @@ joined, ranked and aggregated again.
 row that goes has added is taken out again without a trace: sums of whole numbers and decimals are exact, on the way
 also where the result would not fit, and the least and greatest values are found among those that are still there. The
 sum of the doubles of a table is that of the real numbers, rounded once, so it does not depend on the order of the rows,
-nor on rows that are gone (Spark's own, and so the batch twin, may differ from it in the last digits); `avg` is this sum
-divided by the count. Infinite values and NaN count while they are there. The others need an order of the rows that
-tables do not have (`first`, `last`, `collect`) or cannot take a row out (the sketches), and are refused.
+nor on rows that are gone. The batch twin is Spark's own sum, which is rounded at every step and so may differ where
+large numbers cancel out, else in the last digits. `avg` is the sum divided by the count. Infinite values and NaN count
+while they are there. The others need an order of the rows that tables do not have (`first`, `last`, `collect`) or
+cannot take a row out (the sketches), and are refused.
 
 **Skew.** In exact mode the rows of a batch are gathered by group before they leave the task that reads them, so a group
 that most rows belong to costs little more than others, except for `min`, `max`, `min_by`, `max_by` and `count_distinct`

@@ -46,6 +46,7 @@ from headrace.operators.window import CHANGE, ddl, quoted
 
 FROM, TO, VERSION = "valid_from", "valid_to", "version"
 _TEXT = f"{COLUMN_PREFIX}text"
+_BEFORE = f"{COLUMN_PREFIX}before"
 _NUMBER = f"{COLUMN_PREFIX}number"
 
 
@@ -95,7 +96,8 @@ def _batch(records: DataFrame, key: Sequence[str], own: Sequence[str]) -> DataFr
     order = Ranges.partitionBy(*each).orderBy(at)
     text = F.when(put, F.to_json(F.struct(*columns)))
     counted = records.withColumn(_NUMBER, F.row_number().over(last)).where(F.col(_NUMBER) == 1)
-    told = counted.withColumn(_TEXT, text).where(~F.col(_TEXT).eqNullSafe(F.lag(_TEXT).over(order)))
+    after = counted.withColumn(_TEXT, text).withColumn(_BEFORE, F.lag(_TEXT).over(order))
+    told = after.where(~F.col(_TEXT).eqNullSafe(F.col(_BEFORE)))
     closed = told.withColumn(TO, F.lead(at).over(order)).where(put)
     numbered = closed.withColumn(VERSION, F.row_number().over(order).cast("bigint"))
     return numbered.select(*columns, at.alias(FROM), F.col(TO), F.col(VERSION), F.lit("+").alias(CHANGE))

@@ -57,12 +57,13 @@ def interval_join(sides: Sides, *, within: Any, how: str, lateness_ms: int, late
 
 
 def _bounds(within: Any) -> tuple[int, int]:
-    try:
-        lower, upper = within
-        found = _milliseconds(lower), _milliseconds(upper)
-        problem = "its first bound is after its second" if found[0] > found[1] else None
-    except (ValueError, TypeError) as error:
-        found, problem = (0, 0), str(error) if isinstance(error, ValueError) else "it is not a pair of durations"
+    found, problem = (0, 0), "it is not a pair of durations"
+    if isinstance(within, tuple | list) and [isinstance(bound, Bound) for bound in within] == [True, True]:
+        try:
+            found = _milliseconds(within[0]), _milliseconds(within[1])
+            problem = "its first bound is after its second" if found[0] > found[1] else None
+        except ValueError as error:
+            problem = str(error)
     if problem:
         raise DeclarationError(
             "HR-050", f"`join` cannot use its `within`: {problem}.", where=calling().at("within"), found=within,

@@ -69,7 +69,9 @@ def flow(graph: Graph) -> tuple[list[Box], list[Line]]:
         if isinstance(node, Source):
             if node.connector is not None:
                 outside = str(node.connector)
-                boxes.append(Box(outside, "outside", node.connector.of, node.connector.system))
+                capture = f"{node.name}.{names.CAPTURE}"
+                of, system = node.connector.of, node.connector.system
+                boxes.append(Box(outside, "outside", of, system, path=f"/queries/{capture}", query=capture))
                 lines.append(Line(outside, node.name))
             kind = "source" if node.kind == "stream" else "table"
             boxes.append(Box(node.name, kind, node.name, f"input {node.kind}", node.topic, f"/node/{node.name}"))

@@ -110,4 +110,6 @@ class Levels:
             )
             for place, answer in answers.items():
                 ends[place.topic][place.partition] = answer.result(ANSWER_S + 1).offset
+        if any(offset < 0 for found in ends.values() for offset in found.values()):
+            raise NoAnswer  # a broker that goes away while it is asked
         return ends

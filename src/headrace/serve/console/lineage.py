@@ -118,8 +118,10 @@ def _told(of: Box, standing: Standing | None, records: int | None) -> str:
         return standing.health.sentence
     if of.follower is not None:
         return f"{figure.count(standing.rows)} applied" if standing else "not running"
+    if of.kind == "outside":
+        return f"{figure.count(standing.rows)} captured" if standing else "not captured here"
     if of.topic is None:
-        return "" if of.kind == "outside" else "inside its reader"
+        return "inside its reader"
     told = f"{figure.count(records)} records" if records is not None else "no topic yet"
     return f"{told} · p50 {figure.milliseconds(standing.latency[0])}" if standing and standing.latency else told
 

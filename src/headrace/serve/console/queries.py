@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -160,8 +160,10 @@ class Buttons:
 
 def one(scene: Scene, request: Request, name: str) -> None:
     """The page `/queries/<name>`."""
-    planned = scene.watch.plan.get(name)
-    with frame(scene, request, name, "/queries", about="query" if planned else "follower") as right:
+    planned, known = scene.watch.plan.get(name), scene.watch.trail.queries.get(name)
+    mode = known.last.mode if known else CAPTURE if name.endswith(f".{CAPTURE}") else FOLLOW
+    kind = "query" if planned else {CAPTURE: "capture", FOLLOW: "follower"}.get(mode, "query")
+    with frame(scene, request, name, "/queries", about=kind) as right:
         with right:
             with box("hr-health", role="status") as whole:
                 box("hr-dot")
@@ -169,23 +171,15 @@ def one(scene: Scene, request: Request, name: str) -> None:
             buttons = Buttons(scene, request, name)
         failure = _Failure(scene, name)
         with box("hr-grid2"):
-            with card("Rows and lag", "a second, and not read yet"):
-                flow = chart.chart(
-                    chart.options(
-                        [chart.line("rows/s", area=True), chart.line("behind", colour=chart.COLOURS[1])], legend=True
-                    ),
-                    f"Rows a second of {name}",
-                )
-            with card("Batches", "how long each of the last took, by phase"):
-                series = [
-                    {"name": _WORDS[phase], "type": "bar", "stack": "batch", "barMaxWidth": 18, "data": []}
-                    for phase in PHASES
-                ]
-                timeline = chart.chart(chart.options(series, time=False, legend=True, unit=" ms"), f"Batches of {name}")
-                none = text("its batches have not ended yet: one of the live mode lasts minutes", "hr-note", "div")
-        with box("hr-grid2"):
+            flow = _flow(name)
+            latency = _latency(name) if kind == "query" else None
+        if kind == "query":
+            with box("hr-grid2"):
+                batches = _batches(name)
+                state_card(scene, name)
             _checkpoint(scene, name)
-            state_card(scene, name)
+        else:
+            batches = None
         if planned is not None:
             with card("Path", "what runs in this query"), box("hr-row"):
                 for step in (*planned.reads, *(node.name for node in planned.fused), planned.node.name):
@@ -203,16 +197,61 @@ def one(scene: Scene, request: Request, name: str) -> None:
             sentence.set_text(health.sentence)
             buttons.show(query.last)
             failure.show(query.last)
-            points = tuple(query.points)
-            chart.points(flow, [(p.at, p.per_second) for p in points], [(p.at, p.behind) for p in points])
-            batches = tuple(query.batches)[-40:]
-            none.set_visibility(not batches)
-            bars = [{"data": [batch.phases.get(phase, 0) for batch in batches]} for phase in PHASES]
-            timeline.run_chart_method(
-                "setOption", {"xAxis": {"data": [str(batch.number) for batch in batches]}, "series": bars}
-            )
+            for show in (flow, latency, batches):
+                if show is not None:
+                    show(query)
 
         refreshing(refresh)
+
+
+def _flow(name: str) -> Callable[[Query], None]:
+    with card("Rows and lag", "rows a second, and not read yet"):
+        lines = [chart.line("in/s", area=True), chart.line("out/s", colour=chart.COLOURS[2])]
+        lines.append(chart.line("behind", colour=chart.COLOURS[1]))
+        shown = chart.chart(chart.options(lines, legend=True), f"Rows a second of {name}")
+
+    def show(query: Query) -> None:
+        points = tuple(query.points)
+        chart.points(
+            shown,
+            [(p.at, p.per_second) for p in points],
+            [(p.at, p.out_per_second) for p in points] if any(p.out_per_second for p in points) else [],
+            [(p.at, p.behind) for p in points],
+        )
+
+    return show
+
+
+def _latency(name: str) -> Callable[[Query], None]:
+    with card("Latency", "from a record to its result in the log"):
+        lines = [chart.line("p50", area=True), chart.line("p99", colour=chart.COLOURS[1])]
+        shown = chart.chart(chart.options(lines, legend=True, unit=" ms"), f"Latency of {name}")
+        none = text("it has written nothing that can be measured yet", "hr-note", "div")
+
+    def show(query: Query) -> None:
+        points = [point for point in tuple(query.points) if point.latency is not None]
+        none.set_visibility(not points)
+        chart.points(shown, [(p.at, p.latency) for p in points], [(p.at, p.latency_p99) for p in points])
+
+    return show
+
+
+def _batches(name: str) -> Callable[[Query], None]:
+    with card("Batches", "how long each of the last took, by phase"):
+        series = [
+            {"name": _WORDS[phase], "type": "bar", "stack": "batch", "barMaxWidth": 18, "data": []} for phase in PHASES
+        ]
+        shown = chart.chart(chart.options(series, time=False, legend=True, unit=" ms"), f"Batches of {name}")
+        none = text("its batches have not ended yet: one of the live mode lasts minutes", "hr-note", "div")
+
+    def show(query: Query) -> None:
+        batches = tuple(query.batches)[-40:]
+        none.set_visibility(not batches)
+        bars = [{"data": [batch.phases.get(phase, 0) for batch in batches]} for phase in PHASES]
+        numbers = [str(batch.number) for batch in batches]
+        shown.run_chart_method("setOption", {"xAxis": {"data": numbers}, "series": bars})
+
+    return show
 
 
 class _Failure:

@@ -31,6 +31,7 @@ class Point:
     per_second: float
     out_per_second: float
     latency: float | None
+    latency_p99: float | None
     behind: int
     dead: int
     late: int
@@ -69,6 +70,7 @@ class Query:
                 event.rows_per_second,
                 event.rows_out_per_second,
                 event.latency_p50_ms,
+                event.latency_p99_ms,
                 sum(event.lag.values()),
                 event.dead,
                 event.late,

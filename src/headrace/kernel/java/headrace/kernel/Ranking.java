@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.util.TypeUtils;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
 import scala.math.Ordering;
 
 /** The order of the rows of a ranking: the greatest score first, one that is null last; of equals, by columns. */
@@ -18,18 +19,24 @@ final class Ranking implements SortedBag.Items<Ranking.Entry> {
   private final UnsafeRow one;
   private final UnsafeRow other;
 
-  /** A row and its score, which is `number` where it is a whole number. */
+  /** A row, which is the end of these bytes, and its score, which is `number` where it is a whole number. */
   static final class Entry {
-    final byte[] row;
+    final byte[] bytes;
+    private final int from;
     private final boolean known;
     private final long number;
     private final Object score;
 
-    private Entry(byte[] row, boolean known, long number, Object score) {
-      this.row = row;
+    private Entry(byte[] bytes, int from, boolean known, long number, Object score) {
+      this.bytes = bytes;
+      this.from = from;
       this.known = known;
       this.number = number;
       this.score = score;
+    }
+
+    void read(UnsafeRow row) {
+      row.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET + from, bytes.length - from);
     }
   }
 
@@ -44,11 +51,11 @@ final class Ranking implements SortedBag.Items<Ranking.Entry> {
     other = new UnsafeRow(operator.rows.size());
   }
 
-  /** The entry of a row, which is kept as these bytes. */
-  Entry entry(UnsafeRow row, byte[] bytes) {
-    if (row.isNullAt(score)) return new Entry(bytes, false, 0, null);
-    return whole ? new Entry(bytes, true, Value.asLong(row, score, type), null)
-        : new Entry(bytes, true, 0, Value.of(row, score, type));
+  /** The entry of a row, which is kept as the end of these bytes. */
+  Entry entry(UnsafeRow row, byte[] bytes, int from) {
+    if (row.isNullAt(score)) return new Entry(bytes, from, false, 0, null);
+    return whole ? new Entry(bytes, from, true, Value.asLong(row, score, type), null)
+        : new Entry(bytes, from, true, 0, Value.of(row, score, type));
   }
 
   /** Whether the score of a row is behind that of an entry, so that it need not be looked at further. */
@@ -68,21 +75,21 @@ final class Ranking implements SortedBag.Items<Ranking.Entry> {
   public int compare(Entry a, Entry b) {
     if (a == b) return 0;
     int compared = scores(a, b);
-    if (compared != 0 || Arrays.equals(a.row, b.row)) return compared;
-    one.pointTo(a.row, a.row.length);
-    other.pointTo(b.row, b.row.length);
+    if (compared != 0 || Arrays.equals(a.bytes, a.from, a.bytes.length, b.bytes, b.from, b.bytes.length)) return compared;
+    a.read(one);
+    b.read(other);
     return columns.compare(one, other);
   }
 
   @Override
   public void write(Entry entry, ByteSink out) {
-    out.putSized(entry.row);
+    out.putInt(entry.bytes.length - entry.from).put(entry.bytes, entry.from, entry.bytes.length - entry.from);
   }
 
   @Override
   public Entry read(ByteBuffer in) {
     byte[] row = Value.sized(in);
     one.pointTo(row, row.length);
-    return entry(one, row);
+    return entry(one, row, 0);
   }
 }

@@ -323,13 +323,11 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
   }
 
   /** The rows that may be among the first of their group. */
-  private final class GatheredRows extends Gathered<GatheredRows.Candidate> {
+  private final class GatheredRows extends Gathered<Ranking.Entry> {
     private final Ranking ranking = new Ranking(operator);
     private final int most = operator.spec().get("n").asInt();
-    private LinkedHashMap<Key, ArrayList<Candidate>> groups = new LinkedHashMap<>();
+    private LinkedHashMap<Key, ArrayList<Ranking.Entry>> groups = new LinkedHashMap<>();
     private int size;
-
-    private record Candidate(Ranking.Entry entry, byte[] wrapped) {}
 
     GatheredRows(Iterator<byte[]> rows) {
       super(rows);
@@ -341,8 +339,8 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     }
 
     @Override
-    Iterator<Candidate> empty() {
-      Iterator<Candidate> full = groups.values().stream().flatMap(ArrayList::stream).iterator();
+    Iterator<Ranking.Entry> empty() {
+      Iterator<Ranking.Entry> full = groups.values().stream().flatMap(ArrayList::stream).iterator();
       groups = new LinkedHashMap<>();
       size = 0;
       return full;
@@ -360,21 +358,21 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
 
     @Override
     void gather(long at, Key key, UnsafeRow row, byte[] wrapped) {
-      ArrayList<Candidate> known = groups.get(key);
+      ArrayList<Ranking.Entry> known = groups.get(key);
       if (known == null) groups.put(key, known = new ArrayList<>(1));
       boolean full = known.size() == most;
-      if (full && ranking.isBehind(row, known.get(most - 1).entry)) return;
-      Candidate one = new Candidate(ranking.entry(row, row.getBytes()), wrapped);
-      if (full && ranking.compare(one.entry, known.get(most - 1).entry) >= 0) return;
-      int place = Collections.binarySearch(known, one, (a, b) -> ranking.compare(a.entry, b.entry));
+      if (full && ranking.isBehind(row, known.get(most - 1))) return;
+      Ranking.Entry one = ranking.entry(row, wrapped, 12 + keySize(wrapped));
+      if (full && ranking.compare(one, known.get(most - 1)) >= 0) return;
+      int place = Collections.binarySearch(known, one, ranking::compare);
       known.add(place < 0 ? -place - 1 : place, one);
       if (known.size() > most) known.remove(most);
       else size++;
     }
 
     @Override
-    byte[] message(Candidate one, long time) {
-      return ShardInput.this.message(one.wrapped, 0, 0, 0, watermark.before());
+    byte[] message(Ranking.Entry one, long time) {
+      return ShardInput.this.message(one.bytes, 0, 0, 0, watermark.before());
     }
   }
 

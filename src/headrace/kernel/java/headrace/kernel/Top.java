@@ -90,7 +90,7 @@ final class Top extends ShardProcessor<Object> {
     if (full && ranking.isBehind(row, board.last())) return;
     boolean back = sign >= 0 && MINUS.equals(row.getUTF8String(sign));
     if (sign >= 0) row.setNullAt(sign); // so that a row and its taking back are the same
-    Ranking.Entry entry = ranking.entry(row, row.getBytes());
+    Ranking.Entry entry = ranking.entry(row, row.getBytes(), 0);
     if (full && ranking.compare(entry, board.last()) > 0) return;
     if (board == null) store.put(ALL, key, board = new SortedBag<>(ranking));
     if (!touched.containsKey(key)) touched.put(key, first(board));
@@ -144,7 +144,7 @@ final class Top extends ShardProcessor<Object> {
 
   private Object[] values(Ranking.Entry entry, int place) {
     Object[] values = new Object[operator.output.size()];
-    reading.pointTo(entry.row, entry.row.length);
+    entry.read(reading);
     for (int i = 0; i < operator.input.size(); i++) {
       values[i] = reading.isNullAt(i) ? null : reading.get(i, operator.input.fields()[i].dataType());
     }
