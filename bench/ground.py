@@ -28,7 +28,9 @@ _LOADING = {
     "linger.ms": 50,
     "batch.size": 1_000_000,
     "queue.buffering.max.messages": 500_000,
+    "partitioner": "murmur2_random",
 }
+_BY_KEY = -1
 
 
 @dataclass(frozen=True)
@@ -41,14 +43,23 @@ class Ground:
 
     def load(self, name: str, records: Iterable[bytes], *, partitions: int) -> int:
         """Write the records to a topic, record n to partition n mod partitions; how many there are."""
+        return self._load(Topic(name, partitions), ((None, record) for record in records))
+
+    def load_table(self, name: str, rows: Iterable[tuple[bytes, bytes]], *, partitions: int) -> int:
+        """Write keys, each different from the others, with their rows to a compacted topic; how many there are."""
+        return self._load(Topic(name, partitions, compacted=True), rows)
+
+    def _load(self, into: Topic, records: Iterable[tuple[bytes | None, bytes]]) -> int:
+        name = into.name
         note(f"writing the records of {name}")
-        topic.ensure(self.connection, [Topic(name, partitions)])
+        topic.ensure(self.connection, [into])
         producer = Producer(self.connection.client(**_LOADING))
         written = 0
-        for record in records:
+        for key, record in records:
+            partition = written % into.partitions if key is None else _BY_KEY
             while True:
                 try:
-                    producer.produce(name, record, partition=written % partitions)
+                    producer.produce(name, record, key, partition)
                     break
                 except BufferError:
                     producer.poll(0.1)

@@ -42,6 +42,7 @@ from headrace.log.producer import Producer
 SCHEMA = "id bigint, card string, amount double, at timestamp"
 PARTITIONS = 2
 QUIET_EVERY = 20
+STRIDE = 7_919  # a prime: events come to all cards, and near ones not one after the other
 FIRST_ANSWER_S = 180.0
 DRAIN_S = 30.0
 
@@ -94,11 +95,37 @@ def measure(
     def result(transactions: DataFrame) -> DataFrame:
         return case(transactions)
 
+    return timed(
+        here, app, mode, case=case.__name__, topics=(f"{name}.in", f"{name}.out"), copies=case is dedupe, rate=rate,
+        warmup=warmup, seconds=seconds,
+    )  # fmt: skip
+
+
+def timed(
+    here: Ground,
+    app: hr.App,
+    mode: Mode,
+    *,
+    case: str,
+    topics: tuple[str, str],
+    rate: float,
+    warmup: float,
+    seconds: float,
+    copies: bool = False,
+    cards: int = 1_000,
+    ready: Callable[[Run], None] = lambda _: None,
+) -> Result:
+    """The latency of an app that reads transactions of so many `cards` from one topic and answers each in another.
+
+    Nothing is sent before the run is `ready`. `copies` says which repeats must not come out (`Traffic.one`).
+    """
+    source, sink = topics
+    note(f"measuring {case}, {mode}")
     bootstrap = here.connection.bootstrap
-    note(f"measuring {case.__name__}, {mode}")
     with Run.start(app, mode=mode, settings=here.settings, bootstrap=bootstrap, spark=here.spark) as run:
-        traffic = Traffic(here.connection, f"{name}.in", copies=case is dedupe)
-        with Answers(here.connection, f"{name}.out") as answers:
+        ready(run)
+        traffic = Traffic(here.connection, source, copies=copies, cards=cards)
+        with Answers(here.connection, sink) as answers:
             _await_first(run, traffic, answers)
             traffic.send(rate, warmup)
             begun, batch = len(traffic.sent), _batch(run)
@@ -111,7 +138,7 @@ def measure(
     counted = range(begun, len(traffic.sent))
     taken = sorted((answers.times[i] - traffic.sent[i]) * 1000 for i in counted if i in answers.times)
     return Result(
-        case=case.__name__,
+        case=case,
         mode=str(mode),
         p50_ms=percentile(taken, 0.50),
         p95_ms=percentile(taken, 0.95),
@@ -131,13 +158,14 @@ def percentile(ordered: Sequence[float], part: float) -> float | None:
 
 
 class Traffic:
-    """Sends events; `sent` holds when event i was given to the producer."""
+    """Sends events of so many cards; `sent` holds when event i was given to the producer."""
 
-    def __init__(self, connection: Connection, topic: str, *, copies: bool) -> None:
+    def __init__(self, connection: Connection, topic: str, *, copies: bool, cards: int) -> None:
         self.sent: list[float] = []
         self._producer = Producer(connection, linger_ms=0)
         self._topic = topic
         self._copies = copies
+        self._cards = cards
         self._last = b""
         self._number = 0
 
@@ -162,7 +190,8 @@ class Traffic:
         self._producer.send(self._topic, self._last)
 
     def _record(self, i: int, amount: int) -> bytes:
-        return f'{{"id":{i},"card":"card-{i % 1000}","amount":{amount},"at":"{iso(datetime.now(UTC))}"}}'.encode()
+        card = i * STRIDE % self._cards
+        return f'{{"id":{i},"card":"card-{card}","amount":{amount},"at":"{iso(datetime.now(UTC))}"}}'.encode()
 
 
 class Answers:

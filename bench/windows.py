@@ -16,46 +16,32 @@ wrong.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from statistics import median
 
 from pyspark.sql import DataFrame
 from rich.console import Console
 from rich.table import Table
 
 import headrace as hr
-from bench.ground import Ground, ground, note
+from bench.ground import Ground, ground
 from bench.latency import measure as latency
-from bench.nexmark import oracle, ours, peer
-from bench.nexmark.events import Events
-from bench.nexmark.peer import Flink, Timing
-from bench.nexmark.queries import PARTITIONS, QUERIES, closing
+from bench.nexmark import ours, peer
+from bench.nexmark.comparison import checked, compared, print_compared
+from bench.nexmark.queries import PARTITIONS, WINDOWS
 from bench.result import Result, print_result, print_table
 from bench.rounds import Speed, rounds
 from headrace.engine.mode import Mode
-from headrace.log.consumer import read
 
-GOALS = {"q5": 1.0, "q7": 1.0, "q11": 1.0}
-OTHER_GOAL = 0.7
+GOALS = {**dict.fromkeys(WINDOWS, 0.7), "q5": 1.0, "q7": 1.0, "q11": 1.0}
 PAYMENTS = "payments"
 PAYMENTS_A_SECOND = 10_000
 KEYS = (10_000, 50_000, 200_000, 1_000_000)
 HOPPING_KEYS = 100_000
-CASES = (*QUERIES, "hopping", "keys", "live")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Nexmark(Result):
-    """A query beside Flink; `equal` says whether its answers are right."""
-
-    peer_cold_events_per_second: int | None = None
-    peer_load: float | None = None
-    equal: bool | None = None
+CASES = (*WINDOWS, "hopping", "keys", "live")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,14 +65,16 @@ def main() -> None:
     given = parser.parse_args()
     if given.quick:
         given.events, given.checked, given.warm, given.seconds = 100_000, 20_000, 1, 3.0
-    queries = [query for query in QUERIES if query in given.only]
+    queries = [query for query in WINDOWS if query in given.only]
     wrong: list[str] = []
     with ground("windows", master=ours.MASTER) as here:
         if queries:
             flink = peer.flink()
-            right = _checked(here, queries, given.checked, wrong)
-            compared = _compared(here, flink, right, count=given.events, warm=given.warm, state=given.state)
-            _print_compared(compared, f"{given.events:,} events, local[2], Flink's state: {given.state}")
+            right = checked(here, queries, given.checked, wrong)
+            results = compared(
+                here, flink, right, goals=GOALS, count=given.events, warm=given.warm, state=given.state
+            )  # fmt: skip
+            print_compared(results, f"{given.events:,} events, local[2], Flink's state: {given.state}")
         if "hopping" in given.only or "keys" in given.only:
             here.load(PAYMENTS, payments(given.events), partitions=PARTITIONS)
         if "hopping" in given.only:
@@ -104,116 +92,6 @@ def main() -> None:
             print_table([result], f"1,000 events/s, {given.seconds:g} s after {warmup:g} s of warm-up")
     if wrong:
         sys.exit("\n".join(wrong))
-
-
-# Nexmark
-
-
-def _checked(here: Ground, queries: Sequence[str], count: int, wrong: list[str]) -> dict[str, bool]:
-    """Whether each query gives the right answers, from events in order and from shuffled ones."""
-    right = dict.fromkeys(queries, True)
-    for name, events in {
-        "ordered": Events(count),
-        "shuffled": Events(count, seed=7, rate=500, shuffle=500),
-    }.items():
-        here.load(name, [*events, *closing(events)], partitions=PARTITIONS)
-        bids = oracle.bids(events)
-        note(f"computing the answers of {', '.join(queries)}")
-        bootstrap = here.connection.bootstrap
-        ours.emit(
-            here.spark, bootstrap, queries, topic=name, results=f"{name}.ours", closing=closing(events),
-            directory=here.settings.directory,
-        )  # fmt: skip
-        for query in queries:
-            rows = [json.loads(one.value) for one in read(here.connection, f"{name}.ours.{query}") if one.value]
-            verdict = oracle.compare(query, bids, rows)
-            told = "equal" if verdict.equal else "NOT equal"
-            note(f"{query}, {name}: {verdict.rows:,} rows, {verdict.given:,} given, {told}")
-            if not verdict.equal:
-                right[query] = False
-                wrong.append(f"{query} is wrong on the {name} events: {verdict}")
-    return right
-
-
-def _compared(
-    here: Ground, flink: Flink | None, right: dict[str, bool], *, count: int, warm: int, state: str
-) -> list[Nexmark]:
-    """Headrace and Flink, one after the other, query by query."""
-    events = Events(count)
-    here.load("events", (record for part in (events, closing(events)) for record in part), partitions=PARTITIONS)
-    results: list[Nexmark] = []
-    for query, equal in right.items():
-        asked = {"query": query, "topic": "events", "bootstrap": here.connection.bootstrap}
-        asked |= {"directory": str(here.settings.state), "events": count, "runs": 1 + warm}
-        mine = _timed(query, "Headrace", lambda asked=asked: peer.ours(**asked))
-        theirs = _timed(query, "Flink", lambda asked=asked: flink.run(**asked, state=state) if flink else None)
-        if mine is None:
-            right[query] = False
-            continue
-        result = Nexmark(
-            case=query,
-            mode=str(Mode.EXACT),
-            events=count,
-            events_per_second=_warm(mine),
-            events_per_cpu_second=_warm_by_cpu(mine, count),
-            cold_events_per_second=mine[0].events_per_second,
-            goal=GOALS.get(query, OTHER_GOAL),
-            load=mine[-1].load,
-            equal=equal,
-        )
-        if theirs:
-            result = replace(
-                result,
-                peer=f"flink {state}",
-                peer_events_per_second=_warm(theirs),
-                peer_events_per_cpu_second=_warm_by_cpu(theirs, count),
-                peer_cold_events_per_second=theirs[0].events_per_second,
-                peer_load=theirs[-1].load,
-                ratio=round(_warm(mine) / _warm(theirs), 2),
-            )
-        else:
-            result = replace(result, goal=None)
-        print_result(result)
-        results.append(result)
-    return results
-
-
-def _timed(query: str, engine: str, run: Callable[[], list[Timing] | None]) -> list[Timing] | None:
-    try:
-        timings = run()
-    except peer.RunFailedError as error:
-        note(f"{query} failed on {engine}: {error}")
-        return None
-    for number, one in enumerate(timings or ()):
-        kind = "warm" if number else "cold"
-        note(
-            f"{kind} {query} on {engine}: {one.events_per_second:,} events/s, {one.seconds:.1f} s, "
-            f"{one.cpu_seconds:.1f} s of CPU, load {one.load}"
-        )
-    return timings
-
-
-def _warm(timings: Sequence[Timing]) -> int:
-    return round(median(one.events_per_second for one in timings[1:]))
-
-
-def _warm_by_cpu(timings: Sequence[Timing], events: int) -> int:
-    return round(events / median(one.cpu_seconds for one in timings[1:]))
-
-
-def _print_compared(results: Sequence[Nexmark], caption: str) -> None:
-    table = Table(caption=caption, caption_justify="left")
-    table.add_column("query")
-    for name in ("Headrace cold", "warm", "Flink cold", "warm", "ratio", "goal", "by CPU", "equal"):
-        table.add_column(name, justify="right")
-    for one in results:
-        mine, theirs = one.events_per_cpu_second, one.peer_events_per_cpu_second
-        by_cpu = round(mine / theirs, 2) if mine and theirs else None
-        figures = (one.cold_events_per_second, one.events_per_second, one.peer_cold_events_per_second,
-                   one.peer_events_per_second, one.ratio, one.goal, by_cpu)  # fmt: skip
-        cells = ("" if figure is None else f"{figure:,}" for figure in figures)
-        table.add_row(one.case, *cells, "yes" if one.equal else "no")
-    Console(stderr=True).print(table)
 
 
 # Payments

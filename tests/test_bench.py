@@ -12,7 +12,7 @@ from bench.latency import percentile
 from bench.records import COPY_REACH, auction_events, distinct, transactions
 from bench.result import Result, print_result, print_table
 
-from bench import capture, decode, dedupe, delivery, latency, windows
+from bench import capture, decode, dedupe, delivery, joins, latency, windows
 
 ROOT = Path(__file__).parent.parent
 
@@ -95,7 +95,7 @@ def test_a_percentile_is_one_of_the_values(values: list[float], part: float, fou
     assert percentile(values, part) == found
 
 
-@pytest.mark.parametrize("bench", [latency, decode, dedupe, windows, delivery, capture])
+@pytest.mark.parametrize("bench", [latency, decode, dedupe, windows, joins, delivery, capture])
 def test_every_bench_has_a_short_run(
     bench: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -110,7 +110,7 @@ def test_every_bench_has_a_short_run(
 def test_make_finds_the_benches_and_nothing_else():
     files = (ROOT / "bench").glob("*.py")
     found = {file.stem for file in files if "__main__" in file.read_text(encoding="utf-8")}
-    assert found == {"latency", "decode", "dedupe", "windows", "delivery", "capture"}
+    assert found == {"latency", "decode", "dedupe", "windows", "joins", "delivery", "capture"}
 
 
 # Records

@@ -19,7 +19,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-TYPES = {"auction": "BIGINT", "bidder": "BIGINT", "price": "BIGINT", "channel": "STRING", "extra": "STRING"}
+BID = {"auction": "BIGINT", "bidder": "BIGINT", "price": "BIGINT", "channel": "STRING", "url": "STRING"}
+AUCTION = {
+    "id": "BIGINT",
+    "item": "STRING",
+    "descr": "STRING",
+    "initial_bid": "BIGINT",
+    "reserve": "BIGINT",
+    "expires": "BIGINT",
+    "seller": "BIGINT",
+    "category": "BIGINT",
+}
+PERSON = {"id": "BIGINT", "name": "STRING", "city": "STRING", "state": "STRING"}
+TYPES = {**BID, **AUCTION, **PERSON, "extra": "STRING"}
+KINDS = {"bid": BID, "auction": AUCTION, "person": PERSON}
+LABELS = 10_000
 PARALLELISM = 2
 HEAP = "4g"
 CHECKPOINT_MS = 5_000
@@ -38,17 +52,20 @@ _TUMBLE = "TABLE(TUMBLE(TABLE bid, DESCRIPTOR({}), INTERVAL '10' SECOND))"
 _HOP_COUNTS = """SELECT window_start AS ws, window_end AS we, auction, COUNT(*) AS bids
   FROM TABLE(HOP(TABLE bid, DESCRIPTOR(rowtime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
   GROUP BY window_start, window_end, auction"""
+_VALID = "bid b JOIN auction a ON b.auction = a.id AND b.ts >= a.ts AND b.ts <= a.expires"
+_WHOLE_BID = (*BID, "extra")
 
 
 @dataclass(frozen=True)
 class Query:
-    """What it reads beside `kind` and `ts`, what it gives, and the key of an updating one."""
+    """What it reads beside `kind` and `ts`, what it gives, and the key of an updating one; `labels`: it reads these."""
 
     columns: tuple[str, ...]
     result: dict[str, str]
     sql: str
     key: tuple[str, ...] = ()
     watermark: bool = field(default=False)
+    labels: bool = False
 
 
 def counts(name: str, what: str) -> str:
@@ -127,6 +144,87 @@ QUERIES = {
   RANGE BETWEEN INTERVAL '59.999' SECOND PRECEDING AND CURRENT ROW) FROM bid""",
         watermark=True,
     ),
+    "q3": Query(
+        ("id", "seller", "category", "name", "city", "state"),
+        {"name": "STRING", "city": "STRING", "state": "STRING", "id": "BIGINT"},
+        """SELECT p.name, p.city, p.state, a.id FROM (SELECT id, seller FROM auction WHERE category = 10) a
+  JOIN (SELECT id, name, city, state FROM person WHERE state IN ('OR', 'ID', 'CA')) p ON p.id = a.seller""",
+    ),
+    "q4": Query(
+        ("auction", "price", "id", "category", "expires"),
+        {"category": "BIGINT", "average": "BIGINT"},
+        f"""SELECT category, AVG(final) FROM (
+  SELECT a.id, a.category, MAX(b.price) AS final FROM {_VALID} GROUP BY a.id, a.category) GROUP BY category""",
+        key=("category",),
+    ),
+    "q8": Query(
+        ("id", "name", "seller"),
+        {"id": "BIGINT", "name": "STRING", "window_start": "BIGINT"},
+        f"""SELECT p.id, p.name, {_MS.format("p.window_start")} FROM (
+    SELECT id, name, window_start, window_end
+    FROM TABLE(TUMBLE(TABLE person, DESCRIPTOR(rowtime), INTERVAL '10' SECOND))
+    GROUP BY id, name, window_start, window_end) p
+  JOIN (SELECT seller, window_start, window_end
+    FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(rowtime), INTERVAL '10' SECOND))
+    GROUP BY seller, window_start, window_end) a
+  ON p.id = a.seller AND p.window_start = a.window_start AND p.window_end = a.window_end""",
+        watermark=True,
+    ),
+    "q9": Query(
+        ("auction", "bidder", "price", "extra", *AUCTION),
+        {
+            **AUCTION,
+            "auction_ts": "BIGINT",
+            "bidder": "BIGINT",
+            "price": "BIGINT",
+            "bid_ts": "BIGINT",
+            "bid_extra": "STRING",
+        },
+        f"""SELECT {", ".join(AUCTION)}, auction_ts, bidder, price, bid_ts, bid_extra FROM (
+  SELECT {", ".join(f"a.{name}" for name in AUCTION)}, a.ts AS auction_ts, b.bidder, b.price, b.ts AS bid_ts,
+    b.extra AS bid_extra, ROW_NUMBER() OVER (PARTITION BY a.id ORDER BY b.price DESC, b.ts ASC) AS place
+  FROM {_VALID}) WHERE place = 1""",
+        key=("id",),
+    ),
+    "q13": Query(
+        ("auction", "bidder", "price"),
+        {"auction": "BIGINT", "bidder": "BIGINT", "price": "BIGINT", "ts": "BIGINT", "label": "STRING"},
+        f"""SELECT b.auction, b.bidder, b.price, b.ts, l.label FROM (SELECT *, MOD(auction, {LABELS}) AS k FROM bid) b
+  JOIN labels FOR SYSTEM_TIME AS OF b.rowtime AS l ON b.k = l.k""",
+        watermark=True,
+        labels=True,
+    ),
+    "q18": Query(
+        _WHOLE_BID,
+        {**BID, "ts": "BIGINT", "extra": "STRING"},
+        f"""SELECT {", ".join(BID)}, ts, extra FROM (
+  SELECT *, ROW_NUMBER() OVER (PARTITION BY bidder, auction ORDER BY rowtime DESC) AS place FROM bid)
+  WHERE place = 1""",
+        key=("bidder", "auction"),
+        watermark=True,
+    ),
+    "q19": Query(
+        _WHOLE_BID,
+        {**BID, "ts": "BIGINT", "extra": "STRING", "place": "BIGINT"},
+        f"""SELECT {", ".join(BID)}, ts, extra, place FROM (
+  SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS place FROM bid)
+  WHERE place <= 10""",
+        key=("auction", "place"),
+    ),
+    "q20": Query(
+        (*_WHOLE_BID, *AUCTION),
+        {
+            **BID,
+            "bid_ts": "BIGINT",
+            "bid_extra": "STRING",
+            **{name: kind for name, kind in AUCTION.items() if name != "id"},
+            "auction_ts": "BIGINT",
+            "auction_extra": "STRING",
+        },
+        f"""SELECT {", ".join(f"b.{name}" for name in BID)}, b.ts, b.extra,
+    {", ".join(f"a.{name}" for name in AUCTION if name != "id")}, a.ts, a.extra
+  FROM bid b JOIN (SELECT * FROM auction WHERE category = 10) a ON b.auction = a.id""",
+    ),
 }
 
 
@@ -165,8 +263,8 @@ def environment(jar: str, work: Path, state: str, *, commits: bool, options: dic
     return TableEnvironment.create(settings.build())
 
 
-def declare(tables: Any, query: Query, topic: str, bootstrap: str, emit: str | None) -> None:
-    """The source, the view of the bids, and the sink."""
+def declare(tables: Any, query: Query, topic: str, bootstrap: str, *, emit: str | None, work: Path) -> None:
+    """The source, the views of each kind of event, the labels, and the sink."""
     columns = [f"`{name}` {TYPES[name]}" for name in query.columns]
     columns += ["kind STRING", "ts BIGINT", "rowtime AS TO_TIMESTAMP_LTZ(ts, 3)", "pt AS PROCTIME()"]
     if query.watermark:
@@ -175,8 +273,12 @@ def declare(tables: Any, query: Query, topic: str, bootstrap: str, emit: str | N
     tables.execute_sql(f"""CREATE TEMPORARY TABLE event ({", ".join(columns)}) WITH ('connector' = 'kafka',
   'topic' = '{topic}', {kafka}, 'properties.group.id' = 'bench-{os.getpid()}', 'format' = 'json',
   'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset')""")
-    names = ", ".join(f"`{name}`" for name in (*query.columns, "ts", "rowtime", "pt"))
-    tables.execute_sql(f"CREATE TEMPORARY VIEW bid AS SELECT {names} FROM event WHERE kind = 'bid'")
+    for kind, own in KINDS.items():
+        read = (name for name in query.columns if name in own or name == "extra")
+        names = ", ".join(f"`{name}`" for name in (*read, "ts", "rowtime", "pt"))
+        tables.execute_sql(f"CREATE TEMPORARY VIEW {kind} AS SELECT {names} FROM event WHERE kind = '{kind}'")
+    if query.labels:
+        declare_labels(tables, work / "labels.csv")
     result = ", ".join(f"`{name}` {kind}" for name, kind in query.result.items())
     if query.key:
         result += f", PRIMARY KEY ({', '.join(f'`{name}`' for name in query.key)}) NOT ENFORCED"
@@ -188,6 +290,14 @@ def declare(tables: Any, query: Query, topic: str, bootstrap: str, emit: str | N
   'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = 'bench-{os.getpid()}',
   'properties.transaction.timeout.ms' = '600000'"""
     tables.execute_sql(f"CREATE TEMPORARY TABLE given ({result}) WITH ({sink})")
+
+
+def declare_labels(tables: Any, file: Path) -> None:
+    """The table of q13, each row valid from 1970 on."""
+    file.write_text("".join(f"{k},label-{k},0\n" for k in range(LABELS)), encoding="utf-8")
+    tables.execute_sql(f"""CREATE TEMPORARY TABLE labels (k BIGINT, label STRING, valid_ms BIGINT,
+  valid_from AS TO_TIMESTAMP_LTZ(valid_ms, 3), WATERMARK FOR valid_from AS valid_from, PRIMARY KEY (k) NOT ENFORCED)
+  WITH ('connector' = 'filesystem', 'path' = '{file.as_uri()}', 'format' = 'csv')""")
 
 
 def cpu_seconds() -> float:
@@ -216,7 +326,7 @@ def main(
     work = Path(tempfile.mkdtemp(prefix="flink-", dir=directory))
     try:
         tables = environment(jar, work, state, commits=emit is not None, options=options or {})
-        declare(tables, QUERIES[query], topic, bootstrap, emit)
+        declare(tables, QUERIES[query], topic, bootstrap, emit=emit, work=work)
         for _ in range(runs):
             used = cpu_seconds()
             result = tables.execute_sql(f"INSERT INTO given {QUERIES[query].sql}")

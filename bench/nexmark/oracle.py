@@ -1,8 +1,4 @@
-"""The right answer of each query, in plain Python over all events at once, and the comparison with what an engine gave.
-
-`queries.py` says what the queries mean. An *append* query gives every row once, and is compared as a multiset. An
-*updating* one gives any number of versions of a key, and the last of them is compared.
-"""
+"""The right answer of each query, in plain Python over all events at once; `queries.py` says what the queries mean."""
 
 from __future__ import annotations
 
@@ -10,14 +6,14 @@ import json
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
 Row = Mapping[str, Any]
 
-KEYS: Mapping[str, tuple[str, ...]] = {"q15": ("day",), "q16": ("channel", "day"), "q17": ("auction", "day")}
+BID = ("auction", "bidder", "price", "channel", "url", "ts", "extra")
+AUCTION = ("id", "item", "descr", "initial_bid", "reserve", "expires", "seller", "category")
 LEVELS: Mapping[str, Callable[[int], bool]] = {
     "all": lambda price: True,
     "low": lambda price: price < 10_000,
@@ -26,83 +22,24 @@ LEVELS: Mapping[str, Callable[[int], bool]] = {
 }
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """How the rows of an engine differ from the right ones; `given` counts all versions."""
-
-    rows: int
-    given: int
-    missing: Counter[tuple[Any, ...]]
-    surplus: Counter[tuple[Any, ...]]
-
-    @property
-    def equal(self) -> bool:
-        """Whether they are right."""
-        return not self.missing and not self.surplus
-
-    def __str__(self) -> str:
-        examples = [f"missing {row}" for row in list(self.missing)[:3]]
-        examples += [f"surplus {row}" for row in list(self.surplus)[:3]]
-        counts = f"{self.missing.total()} missing and {self.surplus.total()} surplus of {self.rows} rows"
-        return "; ".join([counts, *examples])
+def events(records: Iterable[bytes]) -> list[Row]:
+    """The events of the records."""
+    return list(map(json.loads, records))
 
 
-def bids(records: Iterable[bytes]) -> list[Row]:
-    """The bids among the records."""
-    return [event for event in map(json.loads, records) if event["kind"] == "bid"]
-
-
-def answer(query: str, bids: Sequence[Row]) -> list[Row]:
+def answer(query: str, events: Sequence[Row]) -> list[Row]:
     """The right rows."""
-    return list(_ANSWERS[query](bids))
+    if query in _OF_BIDS:
+        return list(_OF_BIDS[query](of_kind("bid", events)))
+    return list(_OF_ALL[query](events))
 
 
-def compare(query: str, bids: Sequence[Row], given: Iterable[Row]) -> Verdict:
-    """The rows that an engine gave, in their order for each key, against the right ones.
-
-    A row may have a `change`: `-` takes back the one that it equals otherwise.
-    """
-    right = answer(query, bids)
-    names = list(right[0])
-    versions = list(given)
-    left = _totals(versions) if query == "q12" else _last(KEYS[query], versions) if query in KEYS else _left(versions)
-    wanted = Counter(tuple(row[name] for name in names) for row in right)
-    found = Counter(tuple(row.get(name) for name in names) for row in left)
-    return Verdict(len(right), len(versions), wanted - found, found - wanted)
+def of_kind(kind: str, events: Sequence[Row]) -> list[Row]:
+    """The persons, auctions or bids."""
+    return [event for event in events if event["kind"] == kind]
 
 
-def _left(versions: Iterable[Row]) -> Iterator[Row]:
-    """What was put there and not taken back."""
-    rows: Counter[str] = Counter()
-    for version in versions:
-        row = {name: value for name, value in version.items() if name != "change"}
-        rows[json.dumps(row)] += -1 if version.get("change") == "-" else 1
-    for row, times in rows.items():
-        if times < 0:
-            yield {"taken back": row}
-        yield from [json.loads(row)] * times
-
-
-def _last(key: Sequence[str], versions: Iterable[Row]) -> Iterable[Row]:
-    rows: dict[tuple[Any, ...], Row] = {}
-    for version in versions:
-        of = tuple(version[name] for name in key)
-        if version.get("change") == "-":
-            rows.pop(of, None)
-        else:
-            rows[of] = version
-    return rows.values()
-
-
-def _totals(versions: Iterable[Row]) -> list[Row]:
-    """q12: which window a bid is in depends on when it was read, so only the sum of a bidder counts."""
-    totals: Counter[int] = Counter()
-    for version in versions:
-        totals[version["bidder"]] += version["bids"]
-    return [{"bidder": bidder, "bids": number} for bidder, number in totals.items()]
-
-
-# The answers
+# Windows
 
 
 def _q5(bids: Sequence[Row]) -> Iterator[Row]:
@@ -210,13 +147,117 @@ def _day(bid: Row) -> str:
     return _utc(bid).strftime("%Y-%m-%d")
 
 
-_ANSWERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Row]]] = {
+# Joins
+
+
+def _q3(events: Sequence[Row]) -> Iterator[Row]:
+    sellers = {person["id"]: person for person in of_kind("person", events) if person["state"] in ("OR", "ID", "CA")}
+    for auction in of_kind("auction", events):
+        seller = sellers.get(auction["seller"])
+        if auction["category"] == 10 and seller is not None:
+            yield {**{name: seller[name] for name in ("name", "city", "state")}, "id": auction["id"]}
+
+
+def _q4(events: Sequence[Row]) -> Iterator[Row]:
+    finals: dict[int, tuple[int, int]] = {}
+    for auction, bid in _valid(events):
+        _, highest = finals.get(auction["id"], (0, 0))
+        finals[auction["id"]] = auction["category"], max(highest, bid["price"])
+    prices: defaultdict[int, list[int]] = defaultdict(list)
+    for category, price in finals.values():
+        prices[category].append(price)
+    for category, of in prices.items():
+        yield {"category": category, "average": sum(of) // len(of)}
+
+
+def _q8(events: Sequence[Row]) -> Iterator[Row]:
+    sold = {(auction["seller"], auction["ts"] // 10_000) for auction in of_kind("auction", events)}
+    found = {(person["id"], person["name"], person["ts"] // 10_000) for person in of_kind("person", events)}
+    for person, name, window in found:
+        if (person, window) in sold:
+            yield {"id": person, "name": name, "window_start": window * 10_000}
+
+
+def _q9(events: Sequence[Row]) -> Iterator[Row]:
+    winners: dict[int, tuple[Row, Row]] = {}
+    for auction, bid in _valid(events):
+        best = winners.get(auction["id"])
+        if best is None or (-bid["price"], bid["ts"]) < (-best[1]["price"], best[1]["ts"]):
+            winners[auction["id"]] = auction, bid
+    for auction, bid in winners.values():
+        yield {
+            **{name: auction[name] for name in AUCTION},
+            "auction_ts": auction["ts"],
+            "bidder": bid["bidder"],
+            "price": bid["price"],
+            "bid_ts": bid["ts"],
+            "bid_extra": bid["extra"],
+        }
+
+
+def _q13(bids: Sequence[Row]) -> Iterator[Row]:
+    for bid in bids:
+        names = ("auction", "bidder", "price", "ts")
+        yield {**{name: bid[name] for name in names}, "label": f"label-{bid['auction'] % 10_000}"}
+
+
+def _q18(bids: Sequence[Row]) -> Iterator[Row]:
+    last: dict[tuple[int, int], Row] = {}
+    for bid in bids:
+        pair = bid["bidder"], bid["auction"]
+        if pair not in last or bid["ts"] > last[pair]["ts"]:
+            last[pair] = bid
+    yield from ({name: bid[name] for name in BID} for bid in last.values())
+
+
+def _q19(bids: Sequence[Row]) -> Iterator[Row]:
+    for _, group in _groups(bids, lambda bid: (bid["auction"],)):
+        highest = sorted(group, key=lambda bid: -bid["price"])[:10]
+        yield from ({**{name: bid[name] for name in BID}, "place": i + 1} for i, bid in enumerate(highest))
+
+
+def _q20(events: Sequence[Row]) -> Iterator[Row]:
+    auctions = {auction["id"]: auction for auction in of_kind("auction", events) if auction["category"] == 10}
+    for bid in of_kind("bid", events):
+        auction = auctions.get(bid["auction"])
+        if auction is not None:
+            own = {name: bid[name] for name in ("auction", "bidder", "price", "channel", "url")}
+            yield {
+                **own,
+                "bid_ts": bid["ts"],
+                "bid_extra": bid["extra"],
+                **{name: auction[name] for name in AUCTION[1:]},
+                "auction_ts": auction["ts"],
+                "auction_extra": auction["extra"],
+            }
+
+
+def _valid(events: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
+    """Each auction with each of its valid bids."""
+    auctions = {auction["id"]: auction for auction in of_kind("auction", events)}
+    for bid in of_kind("bid", events):
+        auction = auctions.get(bid["auction"])
+        if auction is not None and auction["ts"] <= bid["ts"] <= auction["expires"]:
+            yield auction, bid
+
+
+_OF_BIDS: Mapping[str, Callable[[Sequence[Row]], Iterator[Row]]] = {
     "q5": _q5,
     "q7": _q7,
     "q11": _q11,
     "q12": _q12,
+    "q13": _q13,
     "q15": _q15,
     "q16": _q16,
     "q17": _q17,
+    "q18": _q18,
+    "q19": _q19,
     "sliding": _sliding,
+}
+_OF_ALL: Mapping[str, Callable[[Sequence[Row]], Iterator[Row]]] = {
+    "q3": _q3,
+    "q4": _q4,
+    "q8": _q8,
+    "q9": _q9,
+    "q20": _q20,
 }
