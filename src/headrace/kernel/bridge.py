@@ -180,14 +180,11 @@ def pack(rows: DataFrame, columns: Sequence[str]) -> Column:
     return Column(_kernel(spark).PackedRow.packing(rows._jdf, _strings(spark, columns)))
 
 
-def one_pass(
-    left: DataFrame, right: DataFrame, side: str, names: Sequence[str], times: Sequence[str]
-) -> DataFrame | None:
+def one_pass(left: DataFrame, right: DataFrame, side: str, names: Sequence[str]) -> DataFrame | None:
     """The rows of two selections of the same rows: `side` 0 or 1, and the columns of each under its name and a number.
-    None when they select from different rows, or have another time; `times` names those, where both have one."""
+    None when they select from different rows."""
     spark = left.sparkSession
-    names, times = _strings(spark, names), _strings(spark, times)
-    rows = _kernel(spark).OnePass.rows(left._jdf, right._jdf, side, names, times)
+    rows = _kernel(spark).OnePass.rows(left._jdf, right._jdf, side, _strings(spark, names))
     return None if rows is None else DataFrame(rows, spark)
 
 

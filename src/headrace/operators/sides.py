@@ -57,8 +57,7 @@ class Sides:
 
     def _together(self) -> DataFrame:
         """The rows of both sides in one frame: the side, the key, the sign, the time, and the row packed."""
-        times = [time for time in self.times if time]
-        rows = bridge.one_pass(*self.frames, _SIDE, _NAMES, times)
+        rows = bridge.one_pass(*self.frames, _SIDE, _NAMES)
         rows = self._united() if rows is None else self._merged(rows)
         found = [marked(rows.schema) for rows, time in zip(self.frames, self.times, strict=True) if time]
         known = [time for time in found if time is not None]

@@ -39,10 +39,6 @@ public final class OnePass {
           && columns.stream().allMatch(one -> expression(one).deterministic());
     }
 
-    Expression of(String name) {
-      return columns.stream().filter(one -> one.name().equals(name)).map(OnePass::expression).findFirst().orElseThrow();
-    }
-
     /** A column, or null where the condition does not hold: what is costly is not reckoned for nothing. */
     Expression guarded(NamedExpression column) {
       Expression value = expression(column);
@@ -52,13 +48,11 @@ public final class OnePass {
 
   /**
    * The rows of both selections: in `side` 0 or 1, then the columns of the left one under numbered names, then those of the
-   * right one; null in those of the other side. Null when they are not selections of the same rows, or not of the same time:
-   * `times` names its column on either side, where both have one, and a clock that goes by both would be ahead of one.
+   * right one; null in those of the other side. Null when they are not selections of the same rows.
    */
-  public static Dataset<Row> rows(Dataset<Row> left, Dataset<Row> right, String side, String[] names, String[] times) {
+  public static Dataset<Row> rows(Dataset<Row> left, Dataset<Row> right, String side, String[] names) {
     Selection one = selection(left), other = selection(right);
     if (!one.base.fastEquals(other.base) || !one.isPure() || !other.isPure()) return null;
-    if (times.length == 2 && !one.of(times[0]).semanticEquals(other.of(times[1]))) return null;
     String keep = side + "_keep";
     List<Attribute> output = new ArrayList<>();
     output.add(attribute(keep, DataTypes.BooleanType));
