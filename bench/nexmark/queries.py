@@ -107,7 +107,7 @@ def app(queries: Sequence[str], *, topic: str, results: str) -> hr.App:
         more = ", ts bigint" if time == "number" else ""
         declared.stream("events", topic=topic, schema=schema + more, partitions=PARTITIONS)
     if any(QUERIES[query].labels for query in queries):
-        declared.table("labels", topic=labels_topic(topic), schema="k bigint, label string", key="k")
+        declared.table("labels", topic=labels_topic(topic), schema="k bigint, label string", key="k", partitions=1)
     for query in queries:
         _declare(declared, query, f"{results}.{query}")
     return declared
