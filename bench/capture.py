@@ -70,15 +70,20 @@ def main() -> None:
         settings = Settings.model_construct(directory=Path(home))
         with Parts.start(settings, postgres=True, report=note) as parts:
             ground = Ground(Path(home), parts.bootstrap, parts.postgres_url)
-            for case in given.only:
-                if case == "snapshot":
-                    results.append(_snapshot(ground, given))
-                elif case == "changes":
-                    results += [_changes(ground, given, *shape) for shape in SHAPES]
-                else:
-                    results.append(_latency(ground, given.seconds))
-                print_result(results[-1])
+            for result in _measured(ground, given):
+                print_result(result)
+                results.append(result)
     print_table(results, "One machine with everything on it; memory is of the process that captures.")
+
+
+def _measured(ground: Ground, given: argparse.Namespace) -> Iterator[Result]:
+    if "snapshot" in given.only:
+        yield _snapshot(ground, given)
+    if "changes" in given.only:
+        for shape in SHAPES:
+            yield _changes(ground, given, *shape)
+    if "latency" in given.only:
+        yield _latency(ground, given.seconds)
 
 
 @dataclass(frozen=True)
