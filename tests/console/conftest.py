@@ -117,8 +117,15 @@ def traffic(stage: Stage) -> Iterator[Traffic]:
 
 
 @contextmanager
-def running(file: Path, bootstrap: str, *options: str, command: str = "console", **environment: str) -> Iterator[Site]:
-    """A console as a process of its own."""
+def running(
+    file: Path,
+    bootstrap: str,
+    *options: str,
+    command: str = "console",
+    says: str = "the console of",
+    **environment: str,
+) -> Iterator[Site]:
+    """A command with a console as a process of its own, which `says` its link in the last word of a line."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("HEADRACE_") or k == "HEADRACE_CACHE"}
     process = subprocess.Popen(
         [*COMMAND, command, file.name, "--port", "0", "--bootstrap", bootstrap, *options],
@@ -129,12 +136,12 @@ def running(file: Path, bootstrap: str, *options: str, command: str = "console",
     )
     try:
         assert process.stdout is not None
-        line = next((line for line in process.stdout if "the console of" in line), "")
+        line = next((line for line in process.stdout if says in line), "")
         assert line, "the console did not start"
         yield Site(line.split()[-1], process, file.parent)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(120)
     assert process.returncode == 0
 
 
