@@ -84,14 +84,21 @@ class Broker:
         self._parts.stop()
 
 
-@pytest.fixture(scope="package")
-def broker() -> Iterator[Broker]:
+@contextmanager
+def broker_of_its_own() -> Iterator[Broker]:
+    """One that nobody else uses."""
     home = Path(tempfile.mkdtemp(prefix="headrace-console-"))
     home.chmod(0o755)
     running = Broker(home)
     yield running
     running.stop()
     shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="package")
+def broker() -> Iterator[Broker]:
+    with broker_of_its_own() as running:
+        yield running
 
 
 @pytest.fixture(scope="package")

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
-from tests.console.conftest import VIEWPORT, Broker, running
+from tests.console.conftest import VIEWPORT, Broker, broker_of_its_own, running
 
 from headrace.log.connection import Connection
 from headrace.log.producer import Producer
@@ -42,6 +43,13 @@ def visitors(connection: Connection) -> Iterator[None]:
     finally:
         over.set()
         sending.join()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """The topics of this app have names that others have too."""
+    with broker_of_its_own() as running:
+        yield running
 
 
 def test_every_screen_over_an_app_that_runs(browser: Browser, broker: Broker, tmp_path: Path):

@@ -65,7 +65,7 @@ class Line:
 
     def _send(self, row: int, place: int) -> None:
         if place == len(self.operators):
-            self.flying.append((round(self.now * 1000), row))
+            self.flying.append((int(self.now * 1000), row))
             return
         name = self.operators[place]
         self.sent[name][self.number[name]] += 1
