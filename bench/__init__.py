@@ -5,6 +5,7 @@ decode      JSON records to rows, the kernel against `from_json`
 dedupe      each event once, the kernel against Spark's `dropDuplicatesWithinWatermark`
 windows     Nexmark's windows beside Flink, hopping windows, the cost by number of keys, `sliding` live
 joins       Nexmark's joins beside Flink, a stream with a large table live, a row with many dependents
+capture     changes of PostgreSQL into Kafka, beside Debezium
 delivery    what exactly-once costs, and how fast stores follow
 
 A bench starts its own Kafka and Spark in a temporary directory, with the product's settings whatever the environment

@@ -14,7 +14,6 @@ fails when an answer is wrong or something was lost.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -28,7 +27,7 @@ import headrace as hr
 from bench.ground import Ground, ground, note
 from bench.latency import PARTITIONS, SCHEMA, percentile, timed
 from bench.nexmark import ours, peer
-from bench.nexmark.comparison import Nexmark, checked, compared, print_compared
+from bench.nexmark.comparison import Nexmark, arguments, asked, checked, compared, print_compared
 from bench.nexmark.queries import JOINS
 from bench.result import Result, print_result, print_table
 from headrace.engine.mode import Mode
@@ -49,20 +48,12 @@ REST_S = 120.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.joins", description="Joins, beside Flink.")
-    parser.add_argument("--events", type=int, default=2_000_000, help="how many records (default 2,000,000)")
-    parser.add_argument("--checked", type=int, default=200_000, help="how many for the answers (default 200,000)")
-    parser.add_argument("--warm", type=int, default=3, help="warm runs, of which the median counts (default 3)")
-    parser.add_argument("--seconds", type=float, default=60, help="seconds of the live measurement (default 60)")
+    parser = arguments("python -m bench.joins", "Joins, beside Flink.", CASES)
     parser.add_argument("--changes", type=int, default=20, help="changes of the product (default 20)")
-    parser.add_argument("--state", choices=("hashmap", "rocksdb"), default="hashmap", help="of Flink")
-    parser.add_argument("--only", nargs="+", choices=CASES, default=CASES, metavar="CASE", help=", ".join(CASES))
-    parser.add_argument("--quick", action="store_true", help="100,000 records, 20,000 for the answers, one warm run")
-    given = parser.parse_args()
+    given = asked(parser)
     cards, others = CARDS, OTHER_ORDERS
     if given.quick:
-        given.events, given.checked, given.warm, given.seconds, given.changes = 100_000, 20_000, 1, 3.0, 3
-        cards, others = 20_000, 1_000
+        given.changes, cards, others = 3, 20_000, 1_000
     queries = [query for query in JOINS if query in given.only]
     failures: list[str] = []
     if queries:

@@ -15,7 +15,6 @@ wrong.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +29,7 @@ import headrace as hr
 from bench.ground import Ground, ground
 from bench.latency import measure as latency
 from bench.nexmark import ours, peer
-from bench.nexmark.comparison import checked, compared, print_compared
+from bench.nexmark.comparison import arguments, asked, checked, compared, print_compared
 from bench.nexmark.queries import PARTITIONS, WINDOWS
 from bench.result import Result, print_result, print_table
 from bench.rounds import Speed, rounds
@@ -54,17 +53,7 @@ class Keyed(Result):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.windows", description="Windows, beside Flink.")
-    parser.add_argument("--events", type=int, default=2_000_000, help="how many records (default 2,000,000)")
-    parser.add_argument("--checked", type=int, default=200_000, help="how many for the answers (default 200,000)")
-    parser.add_argument("--warm", type=int, default=3, help="warm runs, of which the median counts (default 3)")
-    parser.add_argument("--seconds", type=float, default=60, help="seconds of the live measurement (default 60)")
-    parser.add_argument("--state", choices=("hashmap", "rocksdb"), default="hashmap", help="of Flink")
-    parser.add_argument("--only", nargs="+", choices=CASES, default=CASES, metavar="CASE", help=", ".join(CASES))
-    parser.add_argument("--quick", action="store_true", help="100,000 records, 20,000 for the answers, one warm run")
-    given = parser.parse_args()
-    if given.quick:
-        given.events, given.checked, given.warm, given.seconds = 100_000, 20_000, 1, 3.0
+    given = asked(arguments("python -m bench.windows", "Windows, beside Flink.", CASES))
     queries = [query for query in WINDOWS if query in given.only]
     wrong: list[str] = []
     with ground("windows", master=ours.MASTER) as here:

@@ -8,6 +8,7 @@ engine in a new process, one after the other; cold is the first run in it, warm 
 from __future__ import annotations
 
 import json
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -34,6 +35,27 @@ class Nexmark(Result):
     peer_cold_events_per_second: int | None = None
     peer_load: float | None = None
     equal: bool | None = None
+
+
+def arguments(prog: str, description: str, cases: Sequence[str]) -> ArgumentParser:
+    """What the command line of such a bench takes."""
+    parser = ArgumentParser(prog=prog, description=description)
+    parser.add_argument("--events", type=int, default=2_000_000, help="how many records (default 2,000,000)")
+    parser.add_argument("--checked", type=int, default=200_000, help="how many for the answers (default 200,000)")
+    parser.add_argument("--warm", type=int, default=3, help="warm runs, of which the median counts (default 3)")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds of the live measurement (default 60)")
+    parser.add_argument("--state", choices=("hashmap", "rocksdb"), default="hashmap", help="of Flink")
+    parser.add_argument("--only", nargs="+", choices=cases, default=cases, metavar="CASE", help=", ".join(cases))
+    parser.add_argument("--quick", action="store_true", help="100,000 records, 20,000 for the answers, one warm run")
+    return parser
+
+
+def asked(parser: ArgumentParser) -> Namespace:
+    """What the command line says."""
+    given = parser.parse_args()
+    if given.quick:
+        given.events, given.checked, given.warm, given.seconds = 100_000, 20_000, 1, 3.0
+    return given
 
 
 def checked(here: Ground, queries: Sequence[str], count: int, wrong: list[str]) -> dict[str, bool]:
