@@ -20,7 +20,7 @@ from headrace import names
 from headrace.engine import checkpoint, progress
 from headrace.engine.mode import Mode
 from headrace.engine.run import Run
-from headrace.errors import HeadraceError, LogError, RunError
+from headrace.errors import DeclarationError, HeadraceError, LogError, RunError
 from headrace.log.connection import Connection
 from headrace.log.consumer import read
 from headrace.log.dead import dead_letters, pending, replay
@@ -284,6 +284,25 @@ def test_what_cannot_run_is_said_with_its_place(
     assert raised.value.where is not None
     assert raised.value.where.file == __file__
     assert [running.name for running in spark.streams.active if running.isActive] == []
+
+
+@pytest.mark.parametrize("kept", ["id, at, amount", "id, amount"])
+def test_a_second_event_time_is_refused_where_it_is_given(spark: SparkSession, settings: Settings, bootstrap, kept: str):
+    app = hr.App("broken")
+    app.stream("payments", schema=SCHEMA, topic="broken_payments", event_time="at", id="id")
+
+    @app.stream(topic="broken_result")
+    def result(payments):
+        return hr.event_time(payments.select(*kept.split(", "), F.expr("at + interval 1 hour").alias("due")), "due")
+
+    with (
+        pytest.raises(DeclarationError) as raised,
+        Run.start(app, mode=Mode.LIVE, settings=settings, bootstrap=bootstrap, spark=spark),
+    ):
+        pass
+    error = raised.value
+    assert (error.code, error.where.file if error.where else None) == ("HR-046", __file__)
+    assert error.found == ("at" if "at" in kept.split(", ") else "the event time of the stream that they are made of")
 
 
 def test_a_topic_with_fewer_partitions_than_declared_is_refused(

@@ -201,6 +201,11 @@ def follow(rows: DataFrame, column: str, clock: Clock) -> DataFrame:
     return DataFrame(_kernel(spark).Watermark.follow(rows._jdf, column, clock), spark)
 
 
+def followed(rows: DataFrame) -> bool:
+    """Whether a watermark follows a column of the rows, or of what they are made of."""
+    return _kernel(rows.sparkSession).Watermark.set(rows._jdf)
+
+
 def hush(spark: SparkSession, query: str) -> None:
     """Take the sources of a query for quiet until they speak: its watermark comes to their newest event."""
     _kernel(spark).Watermark.hush(query)

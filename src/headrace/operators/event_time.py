@@ -16,6 +16,7 @@ from pyspark.sql.types import TimestampType
 from headrace import duration
 from headrace.call import calling
 from headrace.errors import DeclarationError
+from headrace.kernel import bridge
 
 _MARK = "headrace.event_time"
 _DELAY = "headrace.delay_ms"
@@ -48,6 +49,15 @@ def event_time(rows: DataFrame, column: str, *, delay: str | timedelta = "0 seco
             "HR-005", f"`event_time` cannot use its `delay`: {error}.", where=calling().at("delay"), found=delay,
             fix="write a number and a unit, such as `5 seconds`",
         ) from None  # fmt: skip
+    if rows.isStreaming and bridge.followed(rows):
+        found = marked(rows.schema)
+        raise DeclarationError(
+            "HR-046",
+            f"`event_time` is to mark `{column}`, but these rows have an event time already, and a stream has one.",
+            where=calling().where,
+            found=found.column if found else "the event time of the stream that they are made of",
+            fix=f'declare `event_time="{column}"` on the stream, or pass `at="{column}"` to the operator',
+        )
     rows = mark(rows, EventTime(column, delay_ms, DEFAULT_IDLE_MS))
     return rows.withWatermark(column, f"{delay_ms} milliseconds") if rows.isStreaming else rows
 

@@ -56,6 +56,11 @@ public final class Watermark extends WatermarkTracker {
     return marked;
   }
 
+  /** Whether the rows have a watermark already, wherever it was set; Spark takes no second one. */
+  public static boolean set(Dataset<Row> rows) {
+    return ((org.apache.spark.sql.classic.Dataset<Row>) rows).logicalPlan().exists(EventTimeWatermark.class::isInstance);
+  }
+
   /** Takes all sources of a query for quiet until they speak, so that its watermark comes to their newest event. */
   public static void hush(String query) {
     FOLLOWED.values().stream().filter(one -> one.clock.query().equals(query)).forEach(one -> one.clock.hush());
