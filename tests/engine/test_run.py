@@ -287,7 +287,9 @@ def test_what_cannot_run_is_said_with_its_place(
 
 
 @pytest.mark.parametrize("kept", ["id, at, amount", "id, amount"])
-def test_a_second_event_time_is_refused_where_it_is_given(spark: SparkSession, settings: Settings, bootstrap, kept: str):
+def test_a_second_event_time_is_refused_where_it_is_given(
+    spark: SparkSession, settings: Settings, bootstrap, kept: str
+):
     app = hr.App("broken")
     app.stream("payments", schema=SCHEMA, topic="broken_payments", event_time="at", id="id")
 

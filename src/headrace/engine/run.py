@@ -71,6 +71,7 @@ class Run:
         self.outputs: dict[str, View] = {}
         self._running: list[Running] = []
         self._places: dict[str, str] = {}
+        self._read: dict[str, list[str]] = {}
         self._written: dict[str, list[str]] = {}
         self._held = contextlib.ExitStack()
         self._stop = threading.Event()
@@ -128,13 +129,13 @@ class Run:
                 undo.callback(spark.stop)
             run = cls(graph.app, mode, settings, connection, spark)
             run._owns_spark, run._places = owns, places
+            run._read = {query.name: [graph.node(name).topic for name in query.reads] for query in queries}
             run._written = {query.name: topics.written(graph, query) for query in queries}
             frames = Frames(spark, graph, mode, connection, run._id, starts=beside or {}, columns=tables)
             if mode is Mode.BATCH:
                 run._batch(frames, queries, report)
             else:
-                read = {graph.node(name).topic for query in queries for name in query.reads}
-                identities = topic.identities(connection, sorted(read))
+                identities = topic.identities(connection, sorted({one for read in run._read.values() for one in read}))
                 undo.callback(bridge.close, spark, run._id)
                 for query in plan(graph):
                     if query in queries:
@@ -198,9 +199,14 @@ class Run:
         running = next(one for one in self._running if one.query.name == query)
         return checkpoint.reached(self._places[query]) | _told(running)
 
-    def worked_off(self, query: str) -> offsets.Offsets:
-        """Live mode: the next offsets behind what a query has not only read: its results are in the log."""
-        return self._groups.committed(query)
+    def left(self, query: str) -> int:
+        """Live mode: how many records of the topics that a query reads are in the log, and its results not yet."""
+        done = self._groups.committed(query)
+        return sum(
+            max(0, end - done.get((name, partition), 0))
+            for name in self._read[query]
+            for partition, end in topic.ends(self.connection, name).items()
+        )
 
     def request_stop(self) -> None:
         """Let `wait` return; safe to call from a signal handler."""

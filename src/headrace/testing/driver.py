@@ -185,22 +185,12 @@ class Driver:
         while time.monotonic() < until:
             self._run.check()
             now = [topic.ends(self.connection, name) for name in written]
-            if now != before or not self._worked_off():
+            if now != before or any(self._run.left(query) for query in self._run.queries):
                 quiet_since, before = time.monotonic(), now
             elif time.monotonic() - quiet_since > REST_S:
                 return
             time.sleep(0.05)
         raise TimeoutError(f"the app did not come to rest: {self._run.progress()}")
-
-    def _worked_off(self) -> bool:
-        assert self._run is not None
-        for query in plan(self.graph):
-            done = self._run.worked_off(query.name)
-            for name in (self.graph.node(source).topic for source in query.reads):
-                ends = topic.ends(self.connection, name)
-                if any(done.get((name, partition), 0) < end for partition, end in ends.items()):
-                    return False
-        return True
 
 
 def _isolated(graph: Graph, prefix: str) -> Graph:
