@@ -24,7 +24,7 @@ from psycopg.conninfo import make_conninfo
 from headrace import names
 from headrace.capture import slot
 from headrace.capture.capture import Capture
-from headrace.capture.session import Order
+from headrace.capture.order import Order
 from headrace.capture.table import Captured
 from headrace.errors import LogError
 from headrace.log.connection import Connection

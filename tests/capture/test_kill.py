@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.capture.stage import Stage, eventually
 
-from headrace.capture import session
+from headrace.capture import beginning
 
 KILLS = 4
 
@@ -96,7 +96,7 @@ def _change(database: Any, chance: random.Random) -> None:
 
 
 def test_a_second_capture_is_refused_and_the_first_goes_on(stage: Stage, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(session, "TAKE_OVER_S", 1.0)
+    monkeypatch.setattr(beginning, "TAKE_OVER_S", 1.0)
     stage.execute("CREATE TABLE cards (id int PRIMARY KEY)")
     with stage.capturing(stage.table("cards")) as first:
         first.wait_until_read()

@@ -13,7 +13,8 @@ from threading import Event
 from typing import Literal
 
 from headrace.capture.database import Away
-from headrace.capture.session import Health, Order, Session, Wanted
+from headrace.capture.order import Order, Wanted
+from headrace.capture.session import Health, Session
 from headrace.errors import CaptureError, HeadraceError, LogError
 
 AGAIN_S = (0.2, 0.5, 1.0, 2.0, 5.0)

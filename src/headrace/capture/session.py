@@ -12,35 +12,32 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
 from threading import Event
-from typing import Any
 
 import psycopg
 
 from headrace import names
-from headrace.capture import columns, outbox, pgoutput, prerequisites, present, publication, slot, state, table
-from headrace.capture import lsn as places
+from headrace.capture import pgoutput, publication, slot, state, table
+from headrace.capture.beginning import TAKE_OVER_S, Beginning
 from headrace.capture.changes import Changes
-from headrace.capture.database import Away, connect, connect_for_replication
+from headrace.capture.database import Away, connect
 from headrace.capture.difference import difference
 from headrace.capture.envelope import Envelope, Transaction, replicated
 from headrace.capture.kinds import Kinds
 from headrace.capture.live import Live, Tables
+from headrace.capture.order import Order, Wanted
 from headrace.capture.ranges import Ranges
 from headrace.capture.relation import Relation
 from headrace.capture.slot import Slot
 from headrace.capture.snapshot import Reading
-from headrace.capture.state import Position, State, TableState
+from headrace.capture.state import Position
 from headrace.capture.stream import DATA, SlotLost, Stream
 from headrace.capture.table import Captured, Found
-from headrace.capture.writer import ROOM, Writer
+from headrace.capture.writer import Writer
 from headrace.errors import CaptureError
-from headrace.log import dead
-from headrace.log.connection import Connection
-from headrace.log.topic import Topic, ensure
 
 MOST_RECORDS = 20_000
 MOST_S = 0.2
@@ -48,24 +45,12 @@ WAIT_S = 0.1
 HEARTBEAT_S = 10.0
 HEALTH_S = 5.0
 READ_EVERY_S = 1.0
-TAKE_OVER_S = 15.0
 
 _INSERT, _UPDATE, _DELETE = pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE
 _BEGIN, _COMMIT = pgoutput.BEGIN, pgoutput.COMMIT
 _CHANGES = frozenset((_INSERT, _UPDATE, _DELETE))
 _HEAD = struct.Struct(">xQ16xxI").unpack_from
 """The place of a change, and the number of its table."""
-
-
-@dataclass(frozen=True)
-class Order:
-    """What is to be captured, and where from and to. `limit` is how many bytes of its log the server may hold back."""
-
-    app: str
-    url: str = field(repr=False)
-    connection: Connection
-    tables: tuple[Captured, ...]
-    limit: int | None = None
 
 
 @dataclass
@@ -77,14 +62,6 @@ class Health:
     seconds: float = 0.0
     left: int | None = None
     at: int = 0
-
-
-@dataclass
-class Wanted:
-    """Tables that are to be read again, and whether a lost slot may be made anew; each is granted once."""
-
-    tables: set[str] = field(default_factory=set)
-    slot: bool = False
 
 
 class Session:
@@ -110,26 +87,18 @@ class Session:
         order = self._order
         self._database = connect(order.url, "capture")
         self._stack.callback(self._database.close)
-        prerequisites.check(self._database, self._name, order.tables)
         self._kinds = Kinds(self._database)
-        found = {one.table: self._find(one) for one in order.tables}
-        made = ensure(order.connection, topics(order.app, order.tables))
-        self._await_slot()
+        beginning = Beginning(
+            order, self._again, database=self._database, kinds=self._kinds, tables=self._tables, told=self._told
+        )
+        beginning.prepare()
         self._writer = Writer(order.connection, order.app)
         self._stack.callback(self._writer.close)
-        remembered = state.recall(order.connection, order.app)
-        for name, (there, _, error) in found.items():
-            if there is None and error is not None and name not in remembered.tables:
-                raise error
-        left = self._unpublished(remembered)
-        published = [one for one in order.tables if found[one.table][0] is not None and one.table not in left]
-        publication.ensure(self._database, self._name, published)
         self._changes = Changes(order.connection, self._writer, self._tables, self._database, self._live)
-        fresh = self._place(remembered.position)
-        begun = [one.table for one in published if one.table not in remembered.tables or self._is_again(one)]
-        if begun and not fresh:
-            self._settle(begun)
-        self._remember(remembered.tables, found, left, {*made}, fresh)
+        place = beginning.decide(self._writer)
+        self._system, self._changes.at = place.system, place.at
+        self._cut()
+        self._again.tables.clear()
         reading = Reading(order.url)
         self._stack.callback(reading.end)
         self._ranges = Ranges(
@@ -146,7 +115,7 @@ class Session:
         try:
             self._stream = Stream.open(order.url, self._name, self._name, self._changes.at)
         except SlotLost as lost:
-            raise self._lost(str(lost)) from None
+            raise slot.lost(self._name, str(lost)) from None
         self._stack.callback(self._stream.close)
         self._confirm = self._stream.confirm
         self._beaten = time.monotonic()
@@ -160,145 +129,6 @@ class Session:
     def close(self) -> None:
         """Give up what is not committed, and all connections."""
         self._stack.close()
-
-    def _find(self, captured: Captured) -> tuple[Found | None, tuple[str, ...], CaptureError | None]:
-        try:
-            found = table.find(self._database, captured)
-            key = table.key(captured, found)
-            if captured.is_outbox:
-                outbox.check(captured, found)
-            columns.check(captured, found, self._kinds)
-        except CaptureError as error:
-            if error.code in ("HR-603", "HR-620"):
-                raise
-            return None, captured.key, error
-        return found, key, None
-
-    def _await_slot(self) -> None:
-        """A reader that was killed may be there for a moment."""
-        until = time.monotonic() + TAKE_OVER_S
-        while (there := slot.find(self._database, self._name)) is not None and there.reader is not None:
-            if time.monotonic() > until:
-                raise CaptureError(
-                    "HR-608",
-                    f"The slot `{self._name}` is being read already.",
-                    found=f"server process {there.reader}",
-                    fix=f"stop the other capture of `{self._order.app}` first; if there is none, another app of the"
-                    " same name captures from this database",
-                )
-            time.sleep(0.1)
-
-    def _place(self, position: Position | None) -> bool:
-        """Find the slot, or make it; whether it is new."""
-        there = slot.find(self._database, self._name)
-        with closing(_Replication(self._order.url)) as replication:
-            connection = replication.connection
-            system, end = _identified(connection)
-            if position is not None and position.lsn is not None:
-                why = _why_lost(position, there, system, end)
-                if why is None:
-                    self._system, self._changes.at = system, position.lsn
-                    return False
-                if not self._again.slot:
-                    raise self._lost(why)
-            elif position is None and there is not None and not self._again.slot:
-                raise CaptureError(
-                    "HR-609",
-                    f"The database has a slot `{self._name}`, and this Kafka knows nothing of it.",
-                    found=f"the slot is confirmed up to {places.show(there.confirmed or 0)}; the topic"
-                    f" `{self._memory}` holds no position",
-                    fix="if it belongs to another Kafka, give the app another name; if it was left over, drop it:"
-                    f" `headrace slot drop {self._name}`",
-                )
-            # Written first: a slot that is found beside it is the one that was being made.
-            self._system = system
-            self._writer.send(self._memory, state.POSITION, Position(system, self._name, None).encode())
-            self._writer.commit()
-            if there is not None:
-                slot.drop(self._database, self._name)
-            self._told(f"making the slot {self._name}; it waits for the transactions that run")
-            self._changes.at = slot.create(connection, self._name)
-            self._again.slot = False
-        return True
-
-    def _lost(self, why: str) -> CaptureError:
-        return CaptureError(
-            "HR-607",
-            f"The slot `{self._name}` cannot go on where it was: {why}. Changes may be missing between.",
-            found=why,
-            fix="read every table again: `headrace capture app.py --snapshot-again all`; rows that are gone are"
-            " deleted from the topics too",
-        )
-
-    def _is_again(self, captured: Captured) -> bool:
-        return captured.table in self._again.tables
-
-    def _unpublished(self, remembered: State) -> set[str]:
-        """Tables that were captured and are published no more: changes of them are missing, so they must be paused
-        before they are published again."""
-        position = remembered.position
-        if position is None or position.lsn is None or self._again.slot:
-            return set()
-        published = publication.published(self._database, self._name)
-        return {
-            one.table
-            for one in self._order.tables
-            if one.table in remembered.tables and one.table not in published and not self._is_again(one)
-        }
-
-    def _settle(self, begun: Sequence[str]) -> None:
-        """Changes that were made before a table was published are not in the stream, whenever they are committed."""
-        horizon = publication.horizon(self._database)
-        noted = False
-        while not publication.settled(self._database, horizon):
-            if not noted:
-                self._told(f"{', '.join(begun)}: waiting for the transactions that began before it was published")
-                noted = True
-            time.sleep(0.05)
-
-    def _remember(
-        self,
-        remembered: Mapping[str, TableState],
-        found: Mapping[str, tuple[Found | None, tuple[str, ...], CaptureError | None]],
-        left: Collection[str],
-        made: Collection[str],
-        fresh: bool,
-    ) -> None:
-        """Decide for each table whether it goes on, is read, or is paused."""
-        for captured in self._order.tables:
-            there, key, error = found[captured.table]
-            known = remembered.get(captured.table)
-            if there is None:
-                told = (known or TableState(0)).with_(paused=str(error))
-            elif known is None or fresh or self._is_again(captured):
-                told = TableState(there.number, stale=self._stale(captured))
-            elif known.paused is None and (known.number != there.number or captured.table in left):
-                why = "was made anew" if known.number != there.number else "was not published for a time"
-                told = known.with_(paused=str(self._left(captured.table, why)))
-            elif captured.topic in made:
-                self._told(f"{captured.table}: the topic {captured.topic} was gone; the table is read again")
-                told = TableState(there.number, known.columns, paused=known.paused)
-            else:
-                told = known
-            live = Live(captured, key, told)
-            self._tables.add(live)
-            if told != known:
-                self._tables.keep(live, told)
-        for name in [name for name in remembered if name not in self.lives]:
-            self._tables.forget(name)
-            try:
-                publication.remove(self._database, self._name, [name])
-            except CaptureError:
-                self._told(f"{name} is captured no more; it stays in the publication {self._name}")
-        self._cut()
-        self._again.tables.clear()
-
-    def _stale(self, captured: Captured) -> dict[str, int] | None:
-        """Where the topic holds rows already: those that are gone must be found in the end."""
-        if captured.is_outbox:
-            return None
-        offsets = present.offsets(self._order.connection, captured.topic)
-        return {str(partition): end for partition, end in offsets.items()} if any(offsets.values()) else None
 
     # The loop
 
@@ -475,9 +305,9 @@ class Session:
     def _examine(self) -> None:
         there = slot.find(self._database, self._name)
         if there is None:
-            raise self._lost("it was dropped")
+            raise slot.lost(self._name, "it was dropped")
         if there.is_lost:
-            raise self._lost("the server has deleted what it had kept for it")
+            raise slot.lost(self._name, "the server has deleted what it had kept for it")
         health = self.health
         health.held, health.behind, health.left = there.held, there.behind, there.left
         health.seconds = max(0.0, time.time() - health.at / 1e6) if there.behind and health.at else 0.0
@@ -489,9 +319,9 @@ class Session:
             found = self._found(live)
             if found is None or live.captured.table not in published:
                 why = "was dropped" if found is None else "is not published any more"
-                self._tables.pause(live, self._left(live.captured.table, why))
+                self._tables.pause(live, table.missed(live.captured.table, why))
             elif found.number != live.state.number:
-                self._tables.pause(live, self._left(live.captured.table, "was made anew"))
+                self._tables.pause(live, table.missed(live.captured.table, "was made anew"))
         if self._tables.changed and not self._ranges.holding:
             self._cut()
 
@@ -508,59 +338,6 @@ class Session:
             fix="see why the capture was slow or the log away; then read every table again: `headrace capture app.py"
             " --snapshot-again all`",
         )
-
-    def _left(self, name: str, why: str) -> CaptureError:
-        return CaptureError(
-            "HR-612",
-            f"The table `{name}` {why}, so changes of it may be missing.",
-            found=why,
-            fix=f"read it again: `headrace capture app.py --snapshot-again {name}`",
-        )
-
-
-class _Replication:
-    """A connection for commands about slots."""
-
-    def __init__(self, url: str) -> None:
-        self.connection = connect_for_replication(url)
-
-    def close(self) -> None:
-        self.connection.finish()
-
-
-def topics(app: str, tables: Sequence[Captured]) -> list[Topic]:
-    """Every topic that the capture of an app writes."""
-    made = [state.topic(app)]
-    for captured in tables:
-        if captured.is_outbox:
-            made.append(dead.declaration(captured.topic))
-            made += [Topic(topic, captured.partitions) for topic in captured.streams.values()]
-        else:
-            made.append(Topic(captured.topic, captured.partitions, compacted=True, config=ROOM))
-    return made
-
-
-def _identified(connection: Any) -> tuple[str, int]:
-    result = connection.exec_(b"IDENTIFY_SYSTEM")
-    if result.ntuples != 1:
-        raise Away(f"PostgreSQL does not say who it is: {result.get_error_message().strip()}")
-    return result.get_value(0, 0).decode(), places.parse(result.get_value(0, 2).decode())
-
-
-def _why_lost(position: Position, there: Slot | None, system: str, end: int) -> str | None:
-    """Why nothing can be read from a position on; None when it can."""
-    at = position.lsn or 0
-    if position.system != system:
-        return f"the database is another one (system {system}, not {position.system})"
-    if there is None:
-        return "it was dropped"
-    if there.is_lost:
-        return "the server has deleted what it had kept for it"
-    if (there.confirmed or 0) > at:
-        return f"it begins at {places.show(there.confirmed or 0)}, and {places.show(at)} was the last place written"
-    if end < at:
-        return f"the database was set back: its log ends at {places.show(end)}, and {places.show(at)} was written"
-    return None
 
 
 def _unfollowed(captured: Captured, what: str) -> CaptureError:

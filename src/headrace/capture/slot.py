@@ -117,3 +117,14 @@ def drop(connection: Connection, name: str, *, patience_s: float = 0) -> None:
 
 def _place(text: str | None) -> int | None:
     return None if text is None else lsn.parse(text)
+
+
+def lost(name: str, why: str) -> CaptureError:
+    """What is to be said of a slot that does not hold all that was to be read."""
+    return CaptureError(
+        "HR-607",
+        f"The slot `{name}` cannot go on where it was: {why}. Changes may be missing between.",
+        found=why,
+        fix="read every table again: `headrace capture app.py --snapshot-again all`; rows that are gone are"
+        " deleted from the topics too",
+    )

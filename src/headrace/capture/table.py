@@ -202,3 +202,13 @@ def _listed(keys: Iterable[Sequence[str]]) -> str:
 
 def _python(columns: Sequence[str]) -> str:
     return f'"{columns[0]}"' if len(columns) == 1 else "[" + ", ".join(f'"{name}"' for name in columns) + "]"
+
+
+def missed(name: str, why: str) -> CaptureError:
+    """What is to be said of a table of which changes may be missing."""
+    return CaptureError(
+        "HR-612",
+        f"The table `{name}` {why}, so changes of it may be missing.",
+        found=why,
+        fix=f"read it again: `headrace capture app.py --snapshot-again {name}`",
+    )

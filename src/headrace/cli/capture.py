@@ -19,7 +19,8 @@ import typer
 
 from headrace import names
 from headrace.capture.capture import Capture, TableStatus
-from headrace.capture.session import Health, Order
+from headrace.capture.order import Order
+from headrace.capture.session import Health
 from headrace.capture.table import Captured
 from headrace.cli import companion, terminal
 from headrace.cli.companion import STEP_S, Companion, Stop

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from headrace.capture.session import Order
+from headrace.capture.order import Order
 from headrace.cli import capture, companion, follow, terminal
 from headrace.cli.capture import Capturing
 from headrace.cli.companion import STEP_S, Companion
