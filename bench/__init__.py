@@ -11,6 +11,6 @@ delivery    what exactly-once costs, and how fast stores follow
 A bench starts its own Kafka and Spark in a temporary directory, with the product's settings whatever the environment
 says, prints one JSON object a line on standard output (result.py) and a table on standard error, and leaves nothing
 behind. It measures, and fails only when an answer is wrong: a figure that misses its goal is printed as it is.
-`--quick` shows that a bench works; its figures mean nothing. Look at `load`: on 2 cores, a figure taken at a load far
-above 2 tells of what else was running.
+`--quick` shows that a bench works; its figures mean nothing. Look at `load` and `stolen`: on 2 cores, a figure taken at
+a load far above 2 tells of what else was running, and one with stolen cores of what ran beside the virtual machine.
 """

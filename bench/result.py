@@ -3,7 +3,8 @@
 `ratio` is ours ÷ peer, or for a time peer ÷ ours: higher is better. `goal` is the ratio that was asked for, and
 `goal_<figure>` the bound of that figure: a time or a size may not be above it, a rate not below. `met` says whether all
 of them hold, and is left out where nothing was asked for. `load` is the machine's load average of the last minute at
-the end of the measurement. Figures that do not apply are left out.
+the end of the measurement, and `stolen` the part of its cores, in percent, that the host of a virtual machine gave to
+others since the result before. Figures that do not apply are left out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
+import psutil
 from rich.console import Console
 from rich.table import Table
 
@@ -20,6 +22,15 @@ from rich.table import Table
 def load_average() -> float:
     """The load of the last minute."""
     return round(os.getloadavg()[0], 2)
+
+
+def stolen() -> float | None:
+    """The part of the cores that the host gave to others since the last call, or since this module was imported; None
+    where the system does not say."""
+    return getattr(psutil.cpu_times_percent(), "steal", None)
+
+
+psutil.cpu_times_percent()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +64,7 @@ class Result:
     batches: int | None = None
     live_batch: str | None = None
     load: float = field(default_factory=load_average)
+    stolen: float | None = field(default_factory=stolen)
 
     @property
     def met(self) -> bool | None:

@@ -32,7 +32,7 @@ def printed(result: Result, capsys: pytest.CaptureFixture[str]) -> dict[str, obj
 def test_a_rate_is_printed_beside_its_peer(capsys: pytest.CaptureFixture[str]):
     result = Result(
         case="decode", mode="batch", events=10, events_per_second=300, peer="from_json", peer_events_per_second=150,
-        ratio=2.0, goal=1.5, goal_events_per_second=300, load=0.5,
+        ratio=2.0, goal=1.5, goal_events_per_second=300, load=0.5, stolen=0.2,
     )  # fmt: skip
     assert printed(result, capsys) == {
         "case": "decode",
@@ -45,6 +45,7 @@ def test_a_rate_is_printed_beside_its_peer(capsys: pytest.CaptureFixture[str]):
         "goal": 1.5,
         "goal_events_per_second": 300,
         "load": 0.5,
+        "stolen": 0.2,
         "met": True,
     }
 
