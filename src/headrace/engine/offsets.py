@@ -129,7 +129,7 @@ def visible(connection: Connection, names: Iterable[str], *, seconds: float) -> 
     A commit is certain when the log has noted it, and visible when it is marked in every partition, a moment later.
     """
     admin = connection.admin()
-    places = [(name, partition) for name in names for partition in topics.partitions(connection, name)]
+    places = list(topics.ends_of(connection, names))
     wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for topic, partition in places}
     until = time.monotonic() + seconds
     while wanted:

@@ -266,7 +266,7 @@ def _tell_what_is_gone(connection: Connection, query: Query, graph: Graph, start
 def _ends(connection: Connection, graph: Graph, query: Query) -> dict[tuple[str, int], int]:
     there = set(topics.names(connection))
     read = [graph.node(name).topic for name in query.reads]
-    return {(topic, i): end for topic in read if topic in there for i, end in topics.ends(connection, topic).items()}
+    return topics.ends_of(connection, [topic for topic in read if topic in there])
 
 
 def _work_off(
@@ -294,5 +294,5 @@ def _behind(versions: Versions, one: str, connection: Connection, settings: Sett
     # An older version may have read the topics of older versions, which nobody writes any more.
     read = {topic for topic, _ in at} & set(topics.names(connection))
     if read:
-        ends = {(topic, i): end for topic in read for i, end in topics.ends(connection, topic).items()}
+        ends = topics.ends_of(connection, read)
     return sum(max(0, end - at.get(place, 0)) for place, end in ends.items())

@@ -202,11 +202,8 @@ class Run:
     def left(self, query: str) -> int:
         """Live mode: how many records of the topics that a query reads are in the log, and its results not yet."""
         done = self._groups.committed(query)
-        return sum(
-            max(0, end - done.get((name, partition), 0))
-            for name in self._read[query]
-            for partition, end in topic.ends(self.connection, name).items()
-        )
+        ends = topic.ends_of(self.connection, self._read[query])
+        return sum(max(0, end - done.get(place, 0)) for place, end in ends.items())
 
     def request_stop(self) -> None:
         """Let `wait` return; safe to call from a signal handler."""

@@ -145,8 +145,19 @@ def partitions(connection: Connection, topic: str) -> list[int]:
 
 def ends(connection: Connection, topic: str, *, committed: bool = True) -> dict[int, int]:
     """The next offset of each partition; when `committed`, below the first transaction that is still open."""
+    return {partition: end for (_, partition), end in ends_of(connection, [topic], committed=committed).items()}
+
+
+def ends_of(connection: Connection, names: Iterable[str], *, committed: bool = True) -> dict[tuple[str, int], int]:
+    """The same of several topics, by topic and partition, with one connection."""
     admin, there = connection.reach()
-    return _offsets(connection, admin, topic, _ids(connection, there, topic), _LATEST, committed=committed)
+    return {
+        (name, partition): end
+        for name in names
+        for partition, end in _offsets(
+            connection, admin, name, _ids(connection, there, name), _LATEST, committed=committed
+        ).items()
+    }
 
 
 def describe(connection: Connection, name: str) -> TopicDescription:

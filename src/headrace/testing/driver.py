@@ -184,7 +184,7 @@ class Driver:
         quiet_since, before = time.monotonic(), None
         while time.monotonic() < until:
             self._run.check()
-            now = [topic.ends(self.connection, name) for name in written]
+            now = topic.ends_of(self.connection, written)
             if now != before or any(self._run.left(query) for query in self._run.queries):
                 quiet_since, before = time.monotonic(), now
             elif time.monotonic() - quiet_since > REST_S:
