@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 import headrace as hr
 from headrace.errors import DeclarationError
 from headrace.operators import aggregate
 from headrace.operators.aggregate import Aggregate
+from headrace.operators.window import ddl
 
 SEEDS = range(int(os.environ.get("HEADRACE_DEEP", "1")))
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -287,6 +289,26 @@ def test_a_sum_that_does_not_fit_is_an_error(spark: SparkSession, made: str, exp
             hr.sliding(rows, by=[], within="1 second", at="at", much=hr.sum(expression)).collect()
     finally:
         spark.conf.set("spark.sql.ansi.enabled", str(before))
+
+
+def test_a_sum_may_be_too_large_on_the_way(spark: SparkSession):
+    rows = spark.sql("SELECT explode(array(9000000000000000000L, 9000000000000000000L, -9000000000000000000L)) AS n")
+    (one,) = hr.aggregate(rows, by=[], total=hr.sum("n")).collect()
+    assert one.total == 9_000_000_000_000_000_000
+
+
+def test_groups_are_made_of_texts_that_are_equal_byte_by_byte(spark: SparkSession):
+    rows = spark.sql("SELECT 'Ann' COLLATE UTF8_LCASE AS who, timestamp '2026-01-01 00:00:00' AS at")
+    with pytest.raises(DeclarationError, match="cannot make groups by `who`"):
+        hr.aggregate(rows, by="who", n=hr.count())
+    with pytest.raises(DeclarationError, match="cannot tell events apart by `who`"):
+        hr.dedupe(rows, by="who", within="1 minute", at="at")
+
+
+def test_names_inside_of_structs_are_quoted(spark: SparkSession):
+    made = "a struct<`street-no`: int, `b c`: array<struct<`d``e`: map<string, struct<`f g`: double>>>>>"
+    schema = spark.createDataFrame([], made).schema
+    assert StructType.fromDDL(ddl([(field.name, field.dataType) for field in schema.fields])) == schema
 
 
 def test_inputs_are_shared_and_cast(empty: DataFrame):

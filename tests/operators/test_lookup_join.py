@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -166,6 +167,89 @@ def test_the_version_of_the_time_whatever_the_order(spark: SparkSession, bootstr
         assert folded(oracle(declared(rated), "rated", given, spark)) == expected, f"seed {seed}: the batch twin"
 
 
+def version(number: int, start: int, end: int | None, rate: int) -> dict[str, Any]:
+    until = None if end is None else START + timedelta(seconds=end)
+    return {"country": "de", "number": number, "valid_from": START + timedelta(seconds=start), "valid_to": until,
+            "rate": rate}  # fmt: skip
+
+
+def test_an_answer_stays_when_its_version_is_forgotten(spark: SparkSession, bootstrap: str):
+    def short(sales, rates):
+        return hr.join(sales, rates, on="country", how="left", as_of="at", retention="8 minutes", correct=True)
+
+    with Driver(declared(short), spark=spark, bootstrap=bootstrap) as driver:
+        driver.push("rates", [version(1, 0, 20, 7), version(2, 20, 30, 8)])
+        driver.push("sales", [sale(1, "de", 10), sale(2, "de", 25)])
+        driver.advance()
+        for partition in range(2):
+            driver.push("sales", [sale(3 + partition, "xx", 8 * 60 + 55)], partition=partition)
+        driver.advance()
+        driver.push("rates", [version(3, 30, None, 9)])
+        driver.advance()
+        expected = {1: 7, 2: 8, 3: None, 4: None}
+        assert found(driver.read("short"), "rate") == expected, "nothing is taken back"
+        for partition in range(2):
+            driver.push("sales", [sale(5 + partition, "yy", 20 * 60)], partition=partition)
+        driver.advance()
+        driver.push("sales", [sale(7, "de", 20 * 60)])
+        driver.advance()
+        assert found(driver.read("short"), "rate") == expected | {5: None, 6: None, 7: 9}
+
+
+def test_versions_are_forgotten_though_nothing_more_is_said_of_their_key(spark: SparkSession, bootstrap: str):
+    def short(sales, rates):
+        return hr.join(sales, rates, on="country", how="left", as_of="at", retention="8 minutes")
+
+    def joined(driver: Driver) -> int | None:
+        return driver.progress()["short"].operators.get("join", {}).get("keys")
+
+    def keys(driver: Driver, wanted: int) -> int | None:
+        until = time.monotonic() + 30
+        while (held := joined(driver)) != wanted and time.monotonic() < until:
+            time.sleep(0.2)
+        return held
+
+    with Driver(declared(short), spark=spark, bootstrap=bootstrap) as driver:
+        driver.push("rates", [version(n, 0, 20, n) | {"country": f"c{n}"} for n in range(30)])
+        driver.advance()
+        assert keys(driver, 60) == 60, "each with what reminds of its end"
+        for partition in range(2):
+            driver.push("sales", [sale(partition, "xx", 20 * 60)], partition=partition)
+        driver.advance()
+        assert keys(driver, 0) == 0
+
+
+@pytest.mark.parametrize("options", [{}, LIVE], ids=["exact", "live"])
+def test_a_row_may_ask_for_another_time_than_its_own(spark: SparkSession, bootstrap: str, options: Any):
+    """It waits by its event time, whatever time it asks for, and does not move the clock of others."""
+    app = hr.App("bookings")
+    schema = "id int, country string, at timestamp, stay timestamp"
+    app.stream("bookings", schema=schema, event_time="at", delay="30 seconds", partitions=1)
+    schema = "country string, number int, valid_from timestamp, valid_to timestamp, rate int"
+    app.table("rates", schema=schema, key=["country", "number"], partitions=1)
+
+    @app.stream
+    def booked(bookings, rates):
+        return hr.join(bookings, rates, on="country", how="left", as_of="stay", wait="1 minute")
+
+    def booking(number: int, second: int, stay: datetime | None) -> dict[str, Any]:
+        return {"id": number, "country": "de", "at": START + timedelta(seconds=second), "stay": stay}
+
+    with Driver(app, spark=spark, bootstrap=bootstrap, **options) as driver:
+        driver.push("bookings", [booking(1, 100, datetime(9999, 1, 1, tzinfo=UTC)), booking(2, 101, START)])
+        driver.advance()
+        driver.push("bookings", [booking(3, 102, START + timedelta(seconds=50)), booking(4, 103, None)])
+        driver.advance()
+        driver.push("rates", [version(1, 0, 20, 7), version(2, 20, None, 8)])
+        driver.advance()
+        assert found(driver.read("booked"), "rate") == {1: 8, 2: 7, 3: 8}
+        driver.push("bookings", [booking(5, 400, START)])
+        driver.advance()
+        driver.push("bookings", [booking(6, 401, START)])
+        driver.advance()
+        assert found(driver.read("booked"), "rate") == {1: 8, 2: 7, 3: 8, 4: None, 5: 7, 6: 7}
+
+
 def test_the_history_of_a_table_answers_as_of_a_time(spark: SparkSession, bootstrap: str):
     """The times of the versions are those of the commits in the database; one that is heard of late corrects."""
     app = hr.App("history")
@@ -217,6 +301,13 @@ def test_what_cannot_be_looked_up(spark: SparkSession, options: Any, what: str):
     taxes = spark.createDataFrame([], "country string, tax int, change string")
     with pytest.raises(DeclarationError, match=what):
         hr.join(sales, taxes, on="country", **options)
+
+
+def test_a_time_is_asked_for_by_rows_that_have_one(spark: SparkSession):
+    sales = spark.createDataFrame([], "country string, at timestamp")
+    rates = spark.createDataFrame([], "country string, valid_from timestamp, valid_to timestamp, change string")
+    with pytest.raises(DeclarationError, match="needs an event time"):
+        hr.join(sales, rates, on="country", as_of="at")
 
 
 def test_the_stream_is_on_the_left(spark: SparkSession):

@@ -24,6 +24,7 @@ START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 app = hr.App("versions")
 app.table("cards", hr.postgres("public.cards"), schema="card string, `limit` int", key="card", partitions=2)
 app.table("plain", schema="id bigint, word string", key="id")
+app.table("seen", hr.postgres("public.seen"), schema="id bigint, at timestamp", key="id")
 
 
 @app.view(key=["card", "version"])
@@ -40,6 +41,11 @@ def versions(cards):
 @app.view(key=["id", "version"])
 def words(plain):
     return hr.history(plain)
+
+
+@app.view(key=["id", "version"])
+def sightings(seen):
+    return hr.history(seen)
 
 
 def changes(dice: random.Random, count: int) -> list[Event]:
@@ -128,3 +134,10 @@ def test_what_has_no_times_is_refused(spark: SparkSession):
     with pytest.raises(DeclarationError, match="the times of its changes") as raised:
         hr.history(rows)
     assert raised.value.code == "HR-057"
+
+
+def test_versions_differ_by_microseconds(spark: SparkSession):
+    moments = [START + timedelta(microseconds=n) for n in (100, 900)]
+    events = [Put({"id": 1, "at": at}, START + timedelta(seconds=n)) for n, at in enumerate(moments)]
+    told = oracle(app, "sightings", {"seen": events, "cards": [], "plain": []}, spark)
+    assert sorted(row["version"] for row in told) == [1, 2]

@@ -204,6 +204,12 @@ def test_a_union_of_streams(spark: SparkSession):
     assert sorted(map(tuple, hr.union(one, table).collect())) == [(1, "a", "+"), (1, "a", "+"), (3, "c", "-")]
 
 
+def test_a_union_of_columns_of_which_some_may_be_null(spark: SparkSession):
+    rows = spark.sql("SELECT array('a') AS tags, named_struct('n', 1) AS one")
+    others = spark.sql("SELECT array('b', null) AS tags, named_struct('n', cast(null AS int)) AS one")
+    assert hr.union(rows, others).count() == 2
+
+
 def test_the_event_time_of_a_union(spark: SparkSession):
     rows = spark.createDataFrame([], "at timestamp, sent timestamp")
     short, long = (mark(rows, EventTime("at", delay, idle)) for delay, idle in ((1000, 9), (5000, 7)))

@@ -26,7 +26,7 @@ from headrace.capture.table import Captured, Found
 from headrace.capture.writer import ROOM, Writer
 from headrace.errors import CaptureError
 from headrace.log import dead
-from headrace.log.topic import Topic, ensure
+from headrace.log.topic import HISTORY, Topic, ensure
 
 TAKE_OVER_S = 15.0
 
@@ -223,7 +223,7 @@ def topics(app: str, tables: Sequence[Captured]) -> list[Topic]:
             made.append(dead.declaration(captured.topic))
             made += [Topic(topic, captured.partitions) for topic in captured.streams.values()]
         else:
-            made.append(Topic(captured.topic, captured.partitions, compacted=True, config=ROOM))
+            made.append(Topic(captured.topic, captured.partitions, compacted=True, config=HISTORY | ROOM))
     return made
 
 

@@ -11,14 +11,16 @@ from headrace.graph.graph import Graph
 from headrace.graph.node import Node, Source
 from headrace.graph.plan import Query
 from headrace.log import dead
-from headrace.log.topic import Topic
+from headrace.log.topic import HISTORY, Topic
 
 
 def of_node(node: Node) -> Topic:
     """The topic of a declared node: a table or view is compacted, a captured table has the topic that capture makes."""
-    captured = isinstance(node, Source) and isinstance(node.connector, Postgres)
     compacted = node.kind in ("table", "view")
-    return Topic(node.topic, node.partitions, node.retention_ms, compacted=compacted, config=ROOM if captured else {})
+    config = HISTORY if node.kind == "table" else {}
+    if isinstance(node, Source) and isinstance(node.connector, Postgres):
+        config = config | ROOM
+    return Topic(node.topic, node.partitions, node.retention_ms, compacted=compacted, config=config)
 
 
 def written(graph: Graph, query: Query) -> list[str]:

@@ -9,13 +9,15 @@ from pyspark.sql.types import StructType
 from headrace.graph.graph import Graph
 from headrace.graph.plan import Query, plan
 from headrace.log.catalogue import View
-from headrace.operators.table import changes
+from headrace.operators.sign import is_signed
 from headrace.operators.window import CHANGE
 
 
 def columns(schema: StructType) -> StructType:
     """The columns of a view's rows in the log: `change`, which says what becomes of a row, is not one."""
-    return StructType([field for field in schema.fields if field.name != CHANGE] if changes(schema) else schema.fields)
+    return StructType(
+        [field for field in schema.fields if field.name != CHANGE] if is_signed(schema) else schema.fields
+    )
 
 
 def described(graph: Graph, query: Query, schema: StructType) -> View:

@@ -56,6 +56,10 @@ _MOVING = {
 _NOT_THERE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID}
 
 
+HISTORY = {"min.compaction.lag.ms": str(7 * 86_400_000)}
+"""How the topic of a table is configured, so that its history of the last week can be told again."""
+
+
 @dataclass(frozen=True)
 class Topic:
     """What a topic must look like. Without `retention_ms` the broker's default holds; -1 keeps records for ever.
@@ -271,8 +275,13 @@ def _check_partitions(admin: AdminClient, topics: Sequence[Topic]) -> None:
                 "HR-210",
                 f"The topic `{topic.name}` has fewer partitions than declared",
                 found=f"{found} partitions, declared {topic.partitions}",
-                fix=f"declare partitions={found}, or add some: kafka-topics --alter --topic {topic.name} "
-                f"--partitions {topic.partitions} (keys move to other partitions)",
+                fix=f"declare partitions={found}; "
+                + (
+                    "more cannot be added, since the rows of a key must stay in one: write them into a new topic"
+                    if topic.compacted
+                    else f"or add some: kafka-topics --alter --topic {topic.name} --partitions {topic.partitions} "
+                    "(keys move to other partitions)"
+                ),
             )
 
 

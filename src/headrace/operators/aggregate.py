@@ -81,6 +81,7 @@ _INPUTS = {
     "count_min": StringType(),
 }
 _ROUNDING = 1e7
+_LEAST_LONG, _GREATEST_LONG = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -351,11 +352,11 @@ def keys(rows: DataFrame, by: str | Sequence[str], operator: str, *, option: str
                 "HR-030", f"`{operator}` names the column `{name}`, which its input does not have.",
                 where=calling().at(option), found=", ".join(fields), fix="name one of the columns found",
             )  # fmt: skip
-        if isinstance(fields[name].dataType, _NO_KEYS):
+        if not is_key(fields[name].dataType):
             raise DeclarationError(
                 "HR-032", f"`{operator}` cannot make groups by `{name}`.", where=calling().at(option),
                 found=fields[name].dataType.simpleString(),
-                fix="use columns of exact, plain types, such as a string or a whole number",
+                fix="use columns of exact, plain types: a whole number, or a string compared byte by byte",
             )  # fmt: skip
         if names.count(name) > 1:
             raise DeclarationError(
@@ -363,6 +364,11 @@ def keys(rows: DataFrame, by: str | Sequence[str], operator: str, *, option: str
                 fix="name it once",
             )  # fmt: skip
     return names
+
+
+def is_key(found: DataType) -> bool:
+    """Whether values of the type are equal where their bytes are."""
+    return _is(found, (DataType,)) and not isinstance(found, _NO_KEYS)
 
 
 def expression(rows: DataFrame, text: str, operator: str, option: str) -> Column:
@@ -514,8 +520,12 @@ def batch(bound: Bound, time: Column, window: WindowSpec | None = None) -> Colum
 def _sum(group: _Group) -> Column:
     if isinstance(group.bound.type, DoubleType):
         return group.over(F.sum(group.value))
-    total = group.over(F.try_sum(group.value))
-    lost = total.isNull() & (group.over(F.count(group.value)) > 0)
+    if isinstance(group.bound.type, LongType):  # it may become too large on the way
+        total = group.over(F.sum(group.value.cast("decimal(28, 0)")))
+        lost = (total < _LEAST_LONG) | (total > _GREATEST_LONG)
+    else:
+        total = group.over(F.try_sum(group.value))
+        lost = total.isNull() & (group.over(F.count(group.value)) > 0)
     what = f"the aggregate {group.bound.name} does not fit {group.bound.type.simpleString()}"
     return F.when(lost, F.raise_error(F.lit(f"{what}; sum a wider type, such as a decimal"))).otherwise(total)
 

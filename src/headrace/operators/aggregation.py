@@ -45,7 +45,7 @@ from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
 from headrace.names import COLUMN_PREFIX
-from headrace.operators import table
+from headrace.operators import sign, table
 from headrace.operators.aggregate import (
     INPUT_PREFIX,
     Aggregate,
@@ -94,13 +94,13 @@ def aggregate(
 
 def grouped(rows: DataFrame, prepared: DataFrame, by: Sequence[str], bound: Sequence[Bound]) -> DataFrame:
     """The groups of rows that `prepared` holds with the inputs of the aggregates."""
-    signed = table.is_table(rows)
+    signed = sign.is_table(rows)
     own = [F.col(quoted(name)) for name in by]
     inputs = [F.col(quoted(name)) for name in prepared.columns if name.startswith(INPUT_PREFIX)]
     if not rows.isStreaming:
         return _batch(prepared.select(*own, *inputs, *([CHANGE] if signed else [])), by, bound, signed=signed)
-    sign = [F.col(CHANGE).alias(_SIGN)] if signed else []
-    return bridge.sharded(prepared.select(*own, *sign, *inputs), _spec(rows, by, bound, signed=signed))
+    signs = [F.col(CHANGE).alias(_SIGN)] if signed else []
+    return bridge.sharded(prepared.select(*own, *signs, *inputs), _spec(rows, by, bound, signed=signed))
 
 
 def _split(rows: DataFrame, by: Sequence[str], bound: Sequence[Bound]) -> DataFrame:

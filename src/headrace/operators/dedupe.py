@@ -30,19 +30,19 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType, VariantType
 
 from headrace import duration
 from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
+from headrace.operators import sign
+from headrace.operators.aggregate import is_key
 from headrace.operators.event_time import time_column
-
-_UNUSABLE = (FloatType, DoubleType, MapType, ArrayType, StructType, VariantType)
 
 
 def dedupe(rows: DataFrame, *, by: str | Sequence[str], within: str | timedelta, at: str | None = None) -> DataFrame:
     """Rows without repeats: equal in `by` and less than `within` apart in event time (`at`, or the marked column)."""
+    sign.refuse_table(rows, "dedupe")
     keys = [by] if isinstance(by, str) else list(by)
     _check_keys(rows, keys)
     within_ms = _milliseconds(within)
@@ -93,7 +93,7 @@ def _check_keys(rows: DataFrame, keys: list[str]) -> None:
                 "HR-030", f"`dedupe` names the column `{key}`, which its input does not have.",
                 where=calling().at("by"), found=", ".join(fields), fix="name one of the columns found",
             )  # fmt: skip
-        if isinstance(fields[key].dataType, _UNUSABLE):
+        if not is_key(fields[key].dataType):
             raise DeclarationError(
                 "HR-032", f"`dedupe` cannot tell events apart by `{key}`.", where=calling().at("by"),
                 found=fields[key].dataType.simpleString(),

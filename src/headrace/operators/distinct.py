@@ -19,12 +19,13 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from headrace.operators import table
+from headrace.operators import sign
 from headrace.operators.aggregate import keys
 from headrace.operators.aggregation import grouped
 
 
 def distinct(rows: DataFrame, /, *, by: str | Sequence[str] | None = None) -> DataFrame:
     """The different rows, or the different values of the columns of `by`, as a table."""
-    names = keys(rows, table.columns(rows) if by is None else by, "distinct")
+    sign.refuse_other(rows, "distinct")
+    names = keys(rows, sign.columns(rows) if by is None else by, "distinct")
     return grouped(rows, rows, names, [])

@@ -41,13 +41,18 @@ from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
 from headrace.names import COLUMN_PREFIX
-from headrace.operators import table
+from headrace.operators import sign, table
 from headrace.operators.window import CHANGE, ddl, quoted
 
 FROM, TO, VERSION = "valid_from", "valid_to", "version"
 _TEXT = f"{COLUMN_PREFIX}text"
 _BEFORE = f"{COLUMN_PREFIX}before"
 _NUMBER = f"{COLUMN_PREFIX}number"
+# JSON has milliseconds unless it is told otherwise.
+_WHOLE_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 
 
 def history(rows: DataFrame, /) -> DataFrame:
@@ -60,7 +65,7 @@ def history(rows: DataFrame, /) -> DataFrame:
             fix="give it a declared table or view as the function is given it, and select columns afterwards",
         )  # fmt: skip
     records, key = found
-    own = table.columns(rows)
+    own = sign.columns(rows)
     taken = [name for name in own if name.lower() in (FROM, TO, VERSION)]
     if taken:
         raise DeclarationError(
@@ -94,7 +99,7 @@ def _batch(records: DataFrame, key: Sequence[str], own: Sequence[str]) -> DataFr
     put, at = F.col(table.SIGN) == "+", F.col(table.TIME)
     last = Ranges.partitionBy(*each, at).orderBy(F.col(table.OFFSET).desc())
     order = Ranges.partitionBy(*each).orderBy(at)
-    text = F.when(put, F.to_json(F.struct(*columns)))
+    text = F.when(put, F.to_json(F.struct(*columns), _WHOLE_TIMES))
     counted = records.withColumn(_NUMBER, F.row_number().over(last)).where(F.col(_NUMBER) == 1)
     after = counted.withColumn(_TEXT, text).withColumn(_BEFORE, F.lag(_TEXT).over(order))
     told = after.where(~F.col(_TEXT).eqNullSafe(F.col(_BEFORE)))

@@ -28,7 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.call import calling
 from headrace.errors import DeclarationError
-from headrace.operators import table
+from headrace.operators import sign, table
 from headrace.operators.interval_join import Within, interval_join
 from headrace.operators.lookup_join import lookup_join, versions
 from headrace.operators.sides import On, Sides
@@ -64,7 +64,7 @@ def join(
     if as_of is not None:
         right = versions(right)
     sides = Sides(left, right, on)
-    kinds = table.is_table(left), table.is_table(right)
+    kinds = sign.is_table(left), sign.is_table(right)
     if kinds == (True, True):
         _refuse("two tables", timed | looked_up)
         return _tables(sides, how)

@@ -8,11 +8,12 @@ table that is equal in `on`. With `how="left"` a row without a partner comes out
 What the table becomes later changes nothing. In exact mode the table's changes of a batch come before its rows.
 
 **As of.** With `as_of`, a timestamp of the stream, a row meets what was valid at that time: the tax rate at the time of
-the sale. The table is one as the function was given it, whose `hr.history` is taken, or it has a `valid_from` and a
-`valid_to` of its own. Versions are kept for `retention` after their end. A change of the table that comes after the row
-it is about is not seen by it, unless the rows are corrected: with `correct=True` the result is a table of changes, and
-for `retention` after the time of a row its answer is taken back (`-`) and put there anew (`+`) when a version that was
-valid then comes, goes or changes.
+the sale. It may be the event time or any other; what follows is by the watermark, which follows the event time. The
+table is one as the function was given it, whose `hr.history` is taken, or it has a `valid_from` and a `valid_to` of its
+own. Versions are kept for `retention` after their end. A change of the table that comes after the row it is about is
+not seen by it, unless the rows are corrected: with `correct=True` the result is a table of changes, and until the
+watermark has passed the row's event time or its `as_of` by `retention`, its answer is taken back (`-`) and put there
+anew (`+`) when a version that was valid then comes, goes or changes.
 
 **Waiting.** With `wait`, a row that has no partner yet waits for one until the watermark has passed its event time by
 so much: for a table that is read at the same time, or whose rows come a little later than the events about them. Rows
@@ -64,12 +65,13 @@ def lookup_join(
     wait_ms = length(wait, "join", "wait") if wait is not None else 0
     retention_ms = length(retention, "join", "retention")
     if as_of is not None or wait_ms:
-        sides.times = as_of or time_column(stream, None, "join"), None
+        sides.times = time_column(stream, None, "join"), None
     if not stream.isStreaming and not rows.isStreaming:
         answer = _batch(sides, how, as_of)
         return answer.withColumn(CHANGE, F.lit("+")) if correct else answer
-    slice_ms = sides.slice_ms(retention_ms if correct else wait_ms)
+    slice_ms = sides.slice_ms(wait_ms if as_of is None else max(retention_ms, wait_ms))
     options: dict[str, Any] = {"wait_ms": wait_ms, "retention_ms": retention_ms, "slice_ms": slice_ms, "valid": valid}
+    options["as_of"] = -1 if as_of is None else sides.own[0].index(as_of)
     options["timeless"] = True  # rows of the table have no time
     result = sides.run("lookup_join", whole=(how == "left", False), changes=correct, **options)
     found = marked(stream.schema)

@@ -13,7 +13,7 @@ from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
 from headrace.names import COLUMN_PREFIX
-from headrace.operators import aggregate, table
+from headrace.operators import aggregate, sign, table
 from headrace.operators.event_time import EventTime, mark, marked
 from headrace.operators.window import CHANGE, ddl, quoted
 
@@ -32,8 +32,10 @@ class Sides:
 
     def __init__(self, left: DataFrame, right: DataFrame, on: On) -> None:
         self.frames = (left, right)
+        for rows in self.frames:
+            sign.refuse_other(rows, "join")
         self.pairs = _pairs(left, right, on)
-        self.own = tuple(table.columns(rows) for rows in self.frames)
+        self.own = tuple(sign.columns(rows) for rows in self.frames)
         self._same = {b: a for a, b in self.pairs if a == b}
         self.added = [name for name in self.own[1] if name not in self._same]
         self.times: tuple[str | None, str | None] = (None, None)
@@ -97,9 +99,9 @@ class Sides:
         """The key, the sign and the time of the rows of a side, whose columns are found by their names."""
         time = self.times[number]
         key = [column(pair[number]).cast(self._key_type(i)).alias(f"{_KEY}{i}") for i, pair in enumerate(self.pairs)]
-        sign = column(CHANGE) if table.is_table(self.frames[number]) else F.lit("+")
+        plus = column(CHANGE) if sign.is_table(self.frames[number]) else F.lit("+")
         at = column(time) if time else F.lit(None).cast("timestamp")
-        return [*key, sign.alias(table.SIGN), at.alias(_TIME)]
+        return [*key, plus.alias(table.SIGN), at.alias(_TIME)]
 
     def _key_type(self, pair: int) -> DataType:
         return self.frames[0].schema[self.pairs[pair][0]].dataType

@@ -37,7 +37,7 @@ from pyspark.sql.window import Window as Ranges
 
 from headrace.kernel import bridge
 from headrace.names import COLUMN_PREFIX
-from headrace.operators import aggregate
+from headrace.operators import aggregate, sign
 from headrace.operators.aggregate import Aggregate, Bound
 from headrace.operators.event_time import mark, marked, time_column
 from headrace.operators.window import CHANGE, check_word, ddl, length, quoted
@@ -63,6 +63,8 @@ def sliding(
     check_word("sliding", "late", late, ("keep", "drop"))
     lateness_ms = length(lateness, "sliding", "lateness", least=0)
     changes = emit == "early" or (emit == "final" and lateness_ms > 0)
+    sign.refuse_table(rows, "sliding")
+    sign.refuse_other(rows, "sliding")
     keys = aggregate.keys(rows, by, "sliding")
     within_ms = length(within, "sliding", "within")
     time = time_column(rows, at, "sliding")

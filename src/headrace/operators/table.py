@@ -15,11 +15,12 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import StringType
 from pyspark.sql.window import Window as Ranges
 
 from headrace.kernel import bridge
 from headrace.names import COLUMN_PREFIX
+from headrace.operators import sign
 from headrace.operators.window import CHANGE, ddl, quoted
 
 SIGN = f"{COLUMN_PREFIX}in_0"
@@ -29,26 +30,11 @@ _COUNT = f"{COLUMN_PREFIX}count"
 _RECORDS: WeakKeyDictionary[DataFrame, tuple[Callable[[str | None], DataFrame], tuple[str, ...]]] = WeakKeyDictionary()
 
 
-def is_table(rows: DataFrame) -> bool:
-    """Whether the rows are changes of a table."""
-    return changes(rows.schema)
-
-
-def changes(schema: StructType) -> bool:
-    """The same, by the columns."""
-    return any(field.name == CHANGE and isinstance(field.dataType, StringType) for field in schema.fields)
-
-
-def columns(rows: DataFrame) -> list[str]:
-    """The columns of the table's own."""
-    return [name for name in rows.columns if name != CHANGE]
-
-
 def held(rows: DataFrame) -> DataFrame:
     """Batch: the rows that were put there and not taken back, without `change`."""
-    own = [F.col(quoted(name)) for name in columns(rows)]
-    sign = F.when(F.col(CHANGE) == "-", -1).otherwise(1)
-    counted = rows.groupBy(*own).agg(F.sum(sign).alias(_COUNT)).where(F.col(_COUNT) > 0)
+    own = [F.col(quoted(name)) for name in sign.columns(rows)]
+    times = F.when(F.col(CHANGE) == "-", -1).otherwise(1)
+    counted = rows.groupBy(*own).agg(F.sum(times).alias(_COUNT)).where(F.col(_COUNT) > 0)
     return counted.select(*own, F.explode(F.sequence(F.lit(1), F.col(_COUNT))).alias(_COUNT)).drop(_COUNT)
 
 

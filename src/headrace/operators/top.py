@@ -36,7 +36,7 @@ from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
 from headrace.names import COLUMN_PREFIX
-from headrace.operators import aggregate
+from headrace.operators import aggregate, sign
 from headrace.operators.window import CHANGE, check_word, ddl, quoted
 
 PLACE = "place"
@@ -63,10 +63,11 @@ def top(
         )  # fmt: skip
     check_word("top", "skew", skew, (None, "split"))
     keys = aggregate.keys(rows, within, "top", option="within")
-    columns = [name for name in rows.columns if name != CHANGE]
+    sign.refuse_other(rows, "top")
+    columns = sign.columns(rows)
     _check_columns(rows, columns)
     score = aggregate.expression(rows, by, "top", "by")
-    signs = CHANGE in rows.columns
+    signs = sign.is_table(rows)
     if not rows.isStreaming:
         return _batch(rows, n, score, keys, columns, signs=signs)
     plain = rows.select(*(F.col(quoted(name)) for name in columns), *_inputs(score, signs=signs))
@@ -115,8 +116,8 @@ def _batch(
     held = rows
     all_columns = [F.col(quoted(name)) for name in columns]
     if signs:
-        sign = F.when(F.col(CHANGE) == "-", -1).otherwise(1)
-        counted = rows.groupBy(*all_columns).agg(F.sum(sign).alias(_PART)).where(F.col(_PART) > 0)
+        times = F.when(F.col(CHANGE) == "-", -1).otherwise(1)
+        counted = rows.groupBy(*all_columns).agg(F.sum(times).alias(_PART)).where(F.col(_PART) > 0)
         held = counted.select(*all_columns, F.explode(F.sequence(F.lit(1), F.col(_PART))).alias(_PART))
     order = Ranges.partitionBy(*(F.col(quoted(key)) for key in keys)).orderBy(score.desc(), F.struct(*all_columns))
     placed = held.withColumn(PLACE, F.row_number().over(order).cast("bigint")).where(F.col(PLACE) <= n)

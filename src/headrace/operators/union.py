@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.call import calling
 from headrace.errors import DeclarationError
-from headrace.operators import table
+from headrace.operators import sign
 from headrace.operators.event_time import EventTime, mark, marked, unmarked
 from headrace.operators.window import CHANGE, quoted
 
@@ -33,13 +33,13 @@ def union(first: DataFrame, /, *others: DataFrame) -> DataFrame:
     """The rows of all inputs."""
     frames = [first, *others]
     _check(frames)
-    columns = [quoted(name) for name in table.columns(first)]
-    changing = any(map(table.is_table, frames))
+    columns = [quoted(name) for name in sign.columns(first)]
+    changing = any(map(sign.is_table, frames))
     times = [marked(rows.schema) for rows in frames]
     result = None
     for rows in frames:
-        sign = [F.col(CHANGE) if table.is_table(rows) else F.lit("+").alias(CHANGE)] if changing else []
-        part = unmarked(rows).select(*columns, *sign)
+        signs = [F.col(CHANGE) if sign.is_table(rows) else F.lit("+").alias(CHANGE)] if changing else []
+        part = unmarked(rows).select(*columns, *signs)
         result = part if result is None else result.union(part)
     assert result is not None
     time = _together([one for one in times if one is not None]) if None not in times else None
@@ -60,9 +60,11 @@ def _check(frames: Sequence[DataFrame]) -> None:
             "HR-056", "`union` was given one input.", where=calling().where, found=", ".join(frames[0].columns),
             fix="give it two or more: `hr.union(a, b)`",
         )  # fmt: skip
-    wanted = {name: frames[0].schema[name].dataType for name in table.columns(frames[0])}
+    for rows in frames:
+        sign.refuse_other(rows, "union")
+    wanted = _types(frames[0])
     for number, rows in enumerate(frames[1:], start=2):
-        found = {name: rows.schema[name].dataType for name in table.columns(rows)}
+        found = _types(rows)
         if found == wanted:
             continue
         missing = [name for name in wanted if name not in found]
@@ -71,10 +73,15 @@ def _check(frames: Sequence[DataFrame]) -> None:
         problems = [
             *([f"lacks {', '.join(f'`{name}`' for name in missing)}"] if missing else []),
             *([f"has {', '.join(f'`{name}`' for name in more)} besides"] if more else []),
-            *(f"has `{n}` as {found[n].simpleString()} and not {wanted[n].simpleString()}" for n in other),
+            *(f"has `{n}` as {found[n]} and not {wanted[n]}" for n in other),
         ]
         raise DeclarationError(
             "HR-056", f"Input {number} of `union` differs from the first: it {'; it '.join(problems)}.",
-            where=calling().where, found=", ".join(f"{name} {kind.simpleString()}" for name, kind in found.items()),
+            where=calling().where, found=", ".join(f"{name} {kind}" for name, kind in found.items()),
             fix="select, rename or cast the columns, so that all inputs have the same",
         )  # fmt: skip
+
+
+def _types(rows: DataFrame) -> dict[str, str]:
+    """The type of each column; whether it may be null does not matter."""
+    return {name: rows.schema[name].dataType.simpleString() for name in sign.columns(rows)}

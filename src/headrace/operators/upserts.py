@@ -27,7 +27,7 @@ from pyspark.sql.types import StringType
 
 from headrace.kernel import bridge
 from headrace.names import COLUMN_PREFIX
-from headrace.operators import table
+from headrace.operators import sign, table
 from headrace.operators.window import CHANGE, ddl, quoted
 
 _KEY = f"{COLUMN_PREFIX}key_"
@@ -35,14 +35,14 @@ _KEY = f"{COLUMN_PREFIX}key_"
 
 def to_upserts(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """Rows that are put (`+`) and deleted (`-`) by key, with the same columns; in batch every row is there, and put."""
-    if not table.is_table(rows) or not rows.isStreaming or bridge.unique(rows, key):
+    if not sign.is_table(rows) or not rows.isStreaming or bridge.unique(rows, key):
         return rows
-    own = [*table.columns(rows), CHANGE]
+    own = [*sign.columns(rows), CHANGE]
     names = [f"{_KEY}{number}" for number in range(len(key))]
     head = [F.col(quoted(column)).alias(name) for column, name in zip(key, names, strict=True)]
-    columns = [F.col(quoted(name)) for name in table.columns(rows)]
+    columns = [F.col(quoted(name)) for name in sign.columns(rows)]
     signed = rows.select(*head, F.col(CHANGE).alias(table.SIGN), *columns, F.lit("+").alias(CHANGE))
-    fields = [(name, rows.schema[name].dataType) for name in table.columns(rows)]
+    fields = [(name, rows.schema[name].dataType) for name in sign.columns(rows)]
     spec = {
         "operator": "upserts",
         "kind": "upserts",

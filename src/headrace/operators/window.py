@@ -44,7 +44,7 @@ from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DataType, StringType, TimestampType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType, TimestampType
 from pyspark.sql.window import Window as Ranges
 
 from headrace import duration
@@ -52,7 +52,7 @@ from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
 from headrace.names import CHANGE, COLUMN_PREFIX
-from headrace.operators import aggregate
+from headrace.operators import aggregate, sign
 from headrace.operators.aggregate import Aggregate, Bound
 from headrace.operators.event_time import DEFAULT_IDLE_MS, EventTime, mark, marked, time_column
 
@@ -168,6 +168,7 @@ def window(
             "HR-040", "A global window never ends, so nothing is late for it.", where=calling().at("lateness"),
             found=lateness, fix="leave `lateness` out",
         )  # fmt: skip
+    sign.refuse_table(rows, "window")
     keys = aggregate.keys(rows, by, "window")
     time = time_column(rows, at, "window")
     changes = _has_changes(windows, emit, lateness_ms)
@@ -311,7 +312,20 @@ def check_word(operator: str, option: str, word: object, words: tuple[str | None
 
 def ddl(fields: Sequence[tuple[str, DataType]]) -> str:
     """Columns as Spark's DDL."""
-    return ", ".join(f"{quoted(name)} {data_type.simpleString()}" for name, data_type in fields)
+    return ", ".join(f"{quoted(name)} {_type(data_type)}" for name, data_type in fields)
+
+
+def _type(data_type: DataType) -> str:
+    """A type as DDL: Spark's own words do not quote the names inside a struct."""
+    match data_type:
+        case StructType():
+            return f"struct<{', '.join(f'{quoted(one.name)}: {_type(one.dataType)}' for one in data_type.fields)}>"
+        case ArrayType():
+            return f"array<{_type(data_type.elementType)}>"
+        case MapType():
+            return f"map<{_type(data_type.keyType)}, {_type(data_type.valueType)}>"
+        case _:
+            return data_type.simpleString()
 
 
 def quoted(name: str) -> str:

@@ -16,8 +16,8 @@ import org.apache.spark.unsafe.types.UTF8String;
  * <p>What the messages of one call say of the table is done before its rows of the stream are answered, so the answers of a
  * batch do not depend on the order in which its messages come.
  *
- * <p>State: the rows of the table by key, and rows of the stream by key and by slices of the time until which they wait for a
- * partner, or may be corrected.
+ * <p>State: the rows of the table by key, and by key and slices of time what ends then: rows of the stream, that wait for a
+ * partner until then, or may be corrected; and of keys that a version of the table is to be forgotten.
  */
 final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   private static final long serialVersionUID = 1L;
@@ -31,6 +31,8 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   private final boolean correct;
   /** How long a row of the stream is of use. */
   private final long kept;
+  /** Where the time that is asked for is in the stream's rows, or -1. */
+  private final int asOf;
   /** Where the bounds of a version's validity are in the table's rows, or -1. */
   private final int from;
   private final int to;
@@ -42,7 +44,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   /** A row of the stream, and where it came from. */
   record Event(long at, byte[] row, String origin) {}
 
-  /** What is kept of a key: rows of the table, or in a slice of time rows of the stream. */
+  /** What is kept of a key: rows of the table, or in a slice of time rows of the stream, if any. */
   static final class Held {
     final Bag rows;
     final List<Event> events = new ArrayList<>(0);
@@ -69,6 +71,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
     long wait = spec.get("wait_ms").asLong() * 1000;
     retention = spec.get("retention_ms").asLong() * 1000;
     correct = spec.get("changes").asBoolean();
+    asOf = spec.get("as_of").asInt();
     from = spec.get("valid").get(0).asInt();
     to = spec.get("valid").get(1).asInt();
     kept = correct ? retention : wait;
@@ -138,7 +141,25 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
     if (table == null) table = new Held(new Bag());
     if (kept > 0 && !before.containsKey(key)) before.put(key, table.rows.copy());
     table.rows.add(new Key(bytes), MINUS.equals(row.getUTF8String(sign)) ? -1 : 1);
-    if (to >= 0) table.rows.removeIf(this::isForgotten);
+    if (to >= 0) {
+      table.rows.removeIf(this::isForgotten);
+      remind(key, bytes);
+    }
+    if (table.rows.isEmpty()) store.remove(TABLE, key);
+    else store.put(TABLE, key, table);
+  }
+
+  /** Sees to it that a version that has an end is forgotten, also when nothing more is said of its key. */
+  private void remind(Key key, byte[] version) {
+    UnsafeRow row = sides.read(Sides.RIGHT, version);
+    if (row.isNullAt(to)) return;
+    long slice = slice(row.getLong(to) + retention);
+    if (slice + size > clock() && store.get(slice, key) == null) store.put(slice, key, new Held(new Bag()));
+  }
+
+  private void forget(Key key) {
+    Held table = store.get(TABLE, key);
+    if (table == null || !table.rows.removeIf(this::isForgotten)) return;
     if (table.rows.isEmpty()) store.remove(TABLE, key);
     else store.put(TABLE, key, table);
   }
@@ -184,34 +205,44 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   private void again(Key key, Bag old) {
     Held table = store.get(TABLE, key);
     Bag rows = table == null ? new Bag() : table.rows;
+    long clock = clock();
     for (long slice : slices()) {
       Held held = store.get(slice, key);
       if (held == null) continue;
-      if (correct) held.events.forEach(event -> correct(event, old, rows));
+      if (correct) held.events.forEach(event -> correct(event, old, rows, clock));
       else if (held.events.removeIf(event -> tell(event, rows, 1))) put(slice, key, held);
     }
   }
 
   private void put(long slice, Key key, Held held) {
-    if (held.events.isEmpty()) store.remove(slice, key);
+    if (held.events.isEmpty() && to < 0) store.remove(slice, key);
     else store.put(slice, key, held);
   }
 
-  private void correct(Event event, Bag old, Bag rows) {
-    if (same(event, old, rows)) return;
+  /** Of a row that is too old, or asks for a time too long ago, the versions that it was told of may be forgotten. */
+  private void correct(Event event, Bag old, Bag rows, long clock) {
+    if (Math.min(event.at, time(event)) + retention < clock || same(event, old, rows)) return;
     if (!tell(event, old, -1)) tellAlone(event, -1);
     if (!tell(event, rows, 1)) tellAlone(event, 1);
   }
 
   private boolean same(Event event, Bag old, Bag rows) {
     Bag difference = new Bag();
+    long time = time(event);
     old.each((row, count) -> {
-      if (isValid(row, event.at)) difference.add(new Key(row), count);
+      if (isValid(row, time)) difference.add(new Key(row), count);
     });
     rows.each((row, count) -> {
-      if (isValid(row, event.at)) difference.add(new Key(row), -count);
+      if (isValid(row, time)) difference.add(new Key(row), -count);
     });
     return difference.isEmpty();
+  }
+
+  /** The time that a row asks for. */
+  private long time(Event event) {
+    if (asOf < 0) return Message.NO_TIME;
+    UnsafeRow row = sides.read(Sides.LEFT, event.row);
+    return row.isNullAt(asOf) ? Message.NO_TIME : row.getLong(asOf);
   }
 
   private boolean isValid(byte[] version, long at) {
@@ -224,8 +255,9 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   /** Gives a row with its partners, or takes that back; whether there were any. */
   private boolean tell(Event event, Bag rows, int sign) {
     boolean[] found = {false};
+    long time = time(event);
     rows.each((row, count) -> {
-      if (count <= 0 || !isValid(row, event.at)) return;
+      if (count <= 0 || !isValid(row, time)) return;
       found[0] = true;
       for (int i = 0; i < count; i++) give(sides.result(Sides.LEFT, event.row, row), event, sign);
     });
@@ -257,6 +289,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
     store.marks[PASSED] = clock;
     for (long slice : slices()) {
       if (slice + size - 1 >= clock) break;
+      if (to >= 0) store.each(slice, (key, held) -> forget(key));
       store.drop(slice);
     }
   }
