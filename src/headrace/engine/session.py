@@ -24,6 +24,8 @@ from headrace.parts import archive, jars, java, kernel_jar
 
 Report = Callable[[str], None]
 LOCAL_SLOTS = 64
+# State that fills half of the heap lets the collector mark all of it again and again, seconds of a core each time.
+_MARKING = "-XX:InitiatingHeapOccupancyPercent=70"
 
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -69,9 +71,10 @@ def session(
         options |= {"spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS, "spark.driver.host": "127.0.0.1"}
         # The slots are for tasks that wait; a local collection is cut by the cores there are.
         options["spark.default.parallelism"] = str(os.cpu_count() or 2)
-    java_options = [_logging(), *archive.options(home, jars.spark_files())]
+    java_options = [_logging(), _MARKING, *archive.options(home, jars.spark_files())]
     options |= {"spark.jars": ",".join(str(file) for file in files)}
     options["spark.driver.extraJavaOptions"] = " ".join(f'"{option}"' for option in java_options)
+    options["spark.executor.extraJavaOptions"] = _MARKING
     if modules:
         options["spark.submit.pyFiles"] = ",".join(str(file) for file in modules)
     options |= dict(settings or {})
