@@ -166,29 +166,39 @@ def check_by_hand(driver: Driver, given: dict[str, list[Event]], where: str) -> 
     assert {(row["bidder"], row["auction"]): row["id"] for row in driver.view("last_bids")} == last, where
 
 
-def test_rankings_of_streams_in_live_mode(spark: SparkSession, bootstrap: str, seed: int):
+def test_tables_and_streams_in_live_mode(spark: SparkSession, bootstrap: str, seed: int):
     declared = hr.App("live_tables")
     declared.stream("bids", schema="id bigint, auction string, price int")
-    declared.table("web", schema="id bigint, customer string", key="id")
+    for table in ("web", "shop"):
+        declared.table(table, schema="id bigint, customer string", key="id")
 
     @declared.view(key=["auction", "place"])
     def best(bids):
         return hr.top(bids, 3, by="price", within="auction")
 
     @declared.view(key="customer")
-    def customers(web):
-        return hr.distinct(web, by="customer")
+    def customers(web, shop):
+        return hr.distinct(hr.union(web, shop), by="customer")
+
+    @declared.view(key="customer")
+    def sources(web, shop):
+        """A table whose rows were counted, beside one as it is."""
+        counted = hr.aggregate(web, by="customer", n=hr.count())
+        both = hr.union(counted, shop.selectExpr("customer", "id as n", "change").where("customer is not null"))
+        return hr.aggregate(both, by="customer", n=hr.sum("n"))
 
     dice = random.Random(seed)
     given: dict[str, list[Event]] = {
         "bids": [{"id": n, "auction": dice.choice("pq"), "price": dice.randrange(9)} for n in range(40)],
-        "web": [{"id": dice.randrange(9), "customer": dice.choice("abcd")} for _ in range(40)],
     }
+    for table in ("web", "shop"):
+        given[table] = [{"id": dice.randrange(9), "customer": dice.choice("abcd")} for _ in range(40)]
+        given[table] += [Delete({"id": dice.randrange(9)}) for _ in range(3)]
     with Driver(declared, spark=spark, bootstrap=bootstrap, mode=Mode.LIVE) as driver:
         for name, events in given.items():
             driver.push(name, events)
         driver.advance()
-        for name in ("best", "customers"):
+        for name in ("best", "customers", "sources"):
             answer = sorted(map(text, oracle(declared, name, given, spark)))
             assert sorted(map(text, driver.view(name))) == answer, f"seed {seed}, {name}"
 

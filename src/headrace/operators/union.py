@@ -9,9 +9,6 @@ one too, and the rows of a stream only come.
 **Event time.** It is the result's where it is one column of all inputs; it waits for the input whose watermark waits
 longest, and for the slowest of them.
 
-**Modes.** Exact and batch; live where no input comes from a stateful operator or a table, because Spark's real-time
-mode takes no operator before a union.
-
 **State.** None.
 """
 
