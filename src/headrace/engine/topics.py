@@ -14,10 +14,11 @@ from headrace.log import dead
 from headrace.log.topic import HISTORY, Topic
 
 
-def of_node(node: Node) -> Topic:
-    """The topic of a declared node: a table or view is compacted, a captured table has the topic that capture makes."""
+def of_node(graph: Graph, node: Node) -> Topic:
+    """The topic of a declared node: a table or view is compacted, after a while where a function may ask for its
+    history; a captured table has the topic that capture makes."""
     compacted = node.kind in ("table", "view")
-    config = HISTORY if node.kind == "table" else {}
+    config = HISTORY if node.kind == "table" or (node.kind == "view" and graph.readers(node.name)) else {}
     if isinstance(node, Source) and isinstance(node.connector, Postgres):
         config = config | ROOM
     return Topic(node.topic, node.partitions, node.retention_ms, compacted=compacted, config=config)
@@ -36,9 +37,9 @@ def needed(graph: Graph, queries: Iterable[Query]) -> list[Topic]:
         for name in query.reads:
             node = graph.node(name)
             written_elsewhere = isinstance(node, Source) and isinstance(node.connector, Debezium)
-            for topic in (*(() if written_elsewhere else (of_node(node),)), dead.declaration(node.topic)):
+            for topic in (*(() if written_elsewhere else (of_node(graph, node),)), dead.declaration(node.topic)):
                 found[topic.name] = topic
         late = Topic(names.late_topic(query.node.topic), retention_ms=dead.RETENTION_MS)
-        for topic in (of_node(query.node), late):
+        for topic in (of_node(graph, query.node), late):
             found[topic.name] = topic
     return list(found.values())

@@ -17,6 +17,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 Clock = Any  # the kernel's object
 PLUGIN = "headrace.kernel.MeterPlugin"
@@ -96,7 +97,7 @@ class Gauge:
 _BUILD: ContextVar[Build | None] = ContextVar("headrace_build", default=None)
 _NO_TIME = -(2**63)
 _LAYOUT = ("size_ms", "every_ms", "offset_ms", "gap_ms", "within_ms", "timezone", "n", "score", "lower_ms", "upper_ms",
-           "slice_ms", "sides", "whole", "taken_back", "holds")  # fmt: skip
+           "slice_ms", "sides", "whole", "taken_back", "holds", "wait_ms", "correct")  # fmt: skip
 _CHECKS = "spark.sql.streaming.unsupportedOperationCheck"
 _HOT_KEY = 3
 
@@ -237,11 +238,15 @@ def dedupe(rows: DataFrame, by: Sequence[str], at: str, within_ms: int) -> DataF
     late = _late_rows(spark, "dedupe", f"by {key}")
     build = _BUILD.get()
     live = build is not None and build.live
-    return DataFrame(_kernel(spark).Dedupe.dedupe(rows._jdf, _strings(spark, by), at, within_ms, late, live), spark)
+    kept = _kernel(spark).Dedupe.dedupe(
+        rows._jdf, _strings(spark, by), at, within_ms, late, live, *_delay(spark, rows.schema, at)
+    )
+    return DataFrame(kept, spark)
 
 
-def sharded(rows: DataFrame, spec: Mapping[str, Any]) -> DataFrame:
-    """The streaming plan of an operator that the kernel runs in shards; the spec says which and how."""
+def sharded(rows: DataFrame, spec: Mapping[str, Any], *beside: DataFrame) -> DataFrame:
+    """The streaming plan of an operator that the kernel runs in shards; the spec says which and how. Rows that are
+    `beside` the others have the same columns."""
     spark = rows.sparkSession
     build = _BUILD.get()
     shards = spark.conf.get("spark.sql.shuffle.partitions")
@@ -249,21 +254,32 @@ def sharded(rows: DataFrame, spec: Mapping[str, Any]) -> DataFrame:
     aggregates = ", ".join(f"{one['name']} {one['kind']} {one['type']}" for one in spec["aggregates"])
     layout = {name: spec[name] for name in _LAYOUT if spec.get(name)}
     late = _late_rows(spark, spec["operator"], f"{spec['kind']} {layout} by {keys} of {aggregates} in {shards} shards")
-    time = rows.schema[spec["time"]].metadata if spec["time"] else {}
+    gateway: Any = spark.sparkContext._gateway
+    inputs = gateway.new_array(_jvm(spark).org.apache.spark.sql.Dataset, 1 + len(beside))
+    for i, one in enumerate((rows, *beside)):
+        inputs[i] = one._jdf
     frame = _kernel(spark).Operator.rows(
-        rows._jdf,
+        inputs,
         json.dumps({**spec, "view": build is not None and build.view}),
         build.query if build else "unnamed",
         build is not None and build.live,
-        _kernel(spark).Delay(
-            float(time.get("headrace.share", 0)),
-            int(time.get("headrace.least_ms", 0)),
-            int(time.get("headrace.delay_ms", 0)),
-        ),
-        int(time.get("headrace.idle_ms", 0)),
+        *_delay(spark, rows.schema, spec["time"]),
         late,
     )
     return DataFrame(frame, spark)
+
+
+def _delay(spark: SparkSession, schema: StructType, time: str | None) -> tuple[Any, int]:
+    """How long the clock of the rows stays behind their `time`, and after how many milliseconds who is quiet is not
+    waited for: as it is marked on that column, or else on the one that is the event time."""
+    marks = [schema[time].metadata, *(field.metadata for field in schema.fields)] if time else []
+    found = next((mark for mark in marks if "headrace.delay_ms" in mark), {})
+    delay = _kernel(spark).Delay(
+        float(found.get("headrace.share", 0)),
+        int(found.get("headrace.least_ms", 0)),
+        int(found.get("headrace.delay_ms", 0)),
+    )
+    return delay, int(found.get("headrace.idle_ms", 0))
 
 
 @contextmanager

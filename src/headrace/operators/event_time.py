@@ -66,8 +66,16 @@ def mark(rows: DataFrame, time: EventTime) -> DataFrame:
     """The mark alone, for a column that is known to be right."""
     for name in (field.name for field in rows.schema.fields if _MARK in field.metadata and field.name != time.column):
         rows = rows.withMetadata(name, {})
-    values = {_MARK: True, _DELAY: time.delay_ms, _IDLE: time.idle_ms, _SHARE: time.share, _LEAST: time.least_ms}
-    return rows.withMetadata(time.column, values)
+    return rows.withMetadata(time.column, {_MARK: True, **_waits(time)})
+
+
+def delayed(rows: DataFrame, time: EventTime) -> DataFrame:
+    """A column that is not the event time, and of which an operator that takes it with `at=` waits as long as that."""
+    return rows.withMetadata(time.column, _waits(time))
+
+
+def _waits(time: EventTime) -> dict[str, Any]:
+    return {_DELAY: time.delay_ms, _IDLE: time.idle_ms, _SHARE: time.share, _LEAST: time.least_ms}
 
 
 def unmarked(rows: DataFrame) -> DataFrame:

@@ -33,7 +33,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from headrace import duration
 from headrace.call import calling
 from headrace.errors import DeclarationError
-from headrace.operators.event_time import time_column
+from headrace.operators.event_time import delayed, time_column
 from headrace.operators.sides import Sides
 from headrace.operators.window import quoted
 
@@ -50,7 +50,11 @@ def interval_join(sides: Sides, *, within: Any, how: str, lateness_ms: int, late
         whole = how in ("left", "full"), how in ("right", "full")
         slice_ms = sides.slice_ms(upper_ms - lower_ms + lateness_ms)
         bounds = {"lower_ms": lower_ms, "upper_ms": upper_ms, "lateness_ms": lateness_ms, "slice_ms": slice_ms}
-        return sides.run("interval_join", whole=whole, changes=False, late=late, **bounds)
+        pairs = sides.run("interval_join", whole=whole, changes=False, late=late, **bounds)
+        for column in times:
+            if (time := sides.time(column)) is not None:
+                pairs = delayed(pairs, time)
+        return pairs
     left, right = (rows.where(F.col(quoted(time)).isNotNull()) for rows, time in zip((left, right), times, strict=True))
     micros = [F.unix_micros(F.col(f"{side}.{quoted(time)}")) for side, time in zip("lr", times, strict=True)]
     return sides.joined(left, right, how, (micros[1] - micros[0]).between(lower_ms * 1000, upper_ms * 1000))

@@ -64,7 +64,8 @@ def lookup_join(
         )  # fmt: skip
     wait_ms = length(wait, "join", "wait") if wait is not None else 0
     retention_ms = length(retention, "join", "retention")
-    if as_of is not None or wait_ms:
+    found = marked(stream.schema)
+    if as_of is not None or wait_ms or found is not None:
         sides.times = time_column(stream, None, "join"), None
     if not stream.isStreaming and not rows.isStreaming:
         answer = _batch(sides, how, as_of)
@@ -73,8 +74,8 @@ def lookup_join(
     options: dict[str, Any] = {"wait_ms": wait_ms, "retention_ms": retention_ms, "slice_ms": slice_ms, "valid": valid}
     options["as_of"] = -1 if as_of is None else sides.own[0].index(as_of)
     options["timeless"] = True  # rows of the table have no time
+    options["correct"] = correct
     result = sides.run("lookup_join", whole=(how == "left", False), changes=correct, **options)
-    found = marked(stream.schema)
     return result if found is None or correct else mark(result, found)
 
 

@@ -55,30 +55,34 @@ class Sides:
     def run(self, kind: str, *, whole: tuple[bool, bool], changes: bool, **options: Any) -> DataFrame:
         """The streaming plan: the kernel's operator `kind` over the rows of both sides. Those of a side that is `whole`
         come out without a partner, too."""
-        return bridge.sharded(self._together(), self._spec(kind, whole, changes) | options)
+        rows, *beside = self._messages()
+        time = self.time(_TIME)
+        return bridge.sharded(
+            rows if time is None else mark(rows, time), self._spec(kind, whole, changes) | options, *beside
+        )
 
-    def _together(self) -> DataFrame:
-        """The rows of both sides in one frame: the side, the key, the sign, the time, and the row packed."""
-        rows = bridge.one_pass(*self.frames, _SIDE, _NAMES)
-        rows = self._united() if rows is None else self._merged(rows)
+    def time(self, column: str) -> EventTime | None:
+        """The event time of rows of both sides, in a column: it waits as long as the longer of the two."""
         found = [marked(rows.schema) for rows, time in zip(self.frames, self.times, strict=True) if time]
         known = [time for time in found if time is not None]
         if not known:
-            return rows
+            return None
         slowest = max(known, key=lambda time: time.delay_ms)
-        idle_ms = max(time.idle_ms for time in known)
-        return mark(rows, EventTime(_TIME, slowest.delay_ms, idle_ms, slowest.share, slowest.least_ms))
+        return slowest._replace(column=column, idle_ms=max(time.idle_ms for time in known))
 
-    def _united(self) -> DataFrame:
-        """Of sides that read different rows."""
-        left, right = (
+    def _messages(self) -> list[DataFrame]:
+        """The rows of both sides, in one frame where they are read in one pass: the side, the key, the sign, the time,
+        and the row packed."""
+        rows = bridge.one_pass(*self.frames, _SIDE, _NAMES)
+        if rows is not None:
+            return [self._merged(rows)]
+        return [
             bridge.packed(
                 rows.select(F.lit(number).alias(_SIDE), *self._head(number, _column), *map(_column, self.own[number])),
                 self.own[number],
             )
             for number, rows in enumerate(self.frames)
-        )
-        return left.unionByName(right)
+        ]
 
     def _merged(self, rows: DataFrame) -> DataFrame:
         """Of sides that were read in one pass: each has columns of its own, which are null in rows of the other."""

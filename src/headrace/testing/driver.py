@@ -180,7 +180,7 @@ class Driver:
         """Until every query has worked off its topics and no topic has grown for a while: what the clocks of the
         sources bring about comes a moment later."""
         assert self._run is not None
-        written = [topics.of_node(query.node).name for query in plan(self.graph)]
+        written = [query.node.topic for query in plan(self.graph)]
         quiet_since, before = time.monotonic(), None
         while time.monotonic() < until:
             self._run.check()

@@ -1,5 +1,6 @@
 package headrace.kernel;
 
+import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -33,7 +34,8 @@ import scala.collection.Iterator;
  * sees to it, so a bucket has a handful of timers however many keys it holds. The tables of recently used buckets stay in
  * memory for the length of the task, which in real-time mode is minutes.
  *
- * <p>The clock is Spark's recorded watermark in every mode, so a batch that is run again decides the same.
+ * <p>The clock is Spark's recorded watermark in every mode, so a batch that is run again decides the same. In live mode rows bring
+ * the clocks of their senders along, for operators behind this one.
  */
 public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
   private static final long serialVersionUID = 1L;
@@ -45,6 +47,7 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
   private static final int PACKED = 4;
   private static final int ORIGIN = 5;
   private static final int STAMP = 6;
+  private static final int CLOCK = 7;
   private static final int SLICES = 4;
   private static final int MOST_CHUNKS = 64;
   private static final int CACHED_ENTRIES = 1 << 20;
@@ -54,6 +57,9 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
   private final long slice;
   private final LateRows late;
   private final boolean live;
+  private final long idleMillis;
+  private transient Senders senders;
+  private transient long now;
   private transient ListState<byte[]> chunks;
   private transient Meter.Gauge gauge;
   private transient LinkedHashMap<Integer, Bucket> cache;
@@ -66,26 +72,28 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
     int chunks;
   }
 
-  private Dedupe(StructType schema, long within, LateRows late, boolean live) {
+  private Dedupe(StructType schema, long within, LateRows late, boolean live, long idleMillis) {
     this.schema = schema;
     this.within = within;
     this.slice = Math.max(1000, within / SLICES / 1000 * 1000);
     this.late = late;
     this.live = live;
+    this.idleMillis = idleMillis;
   }
 
   /** Rows of `in` without repeats: `by` are the key columns, `at` the event time. In live mode rows keep their origin. */
   public static Dataset<Row> dedupe(
-      Dataset<Row> in, String[] by, String at, long withinMillis, LateRows late, boolean live) {
+      Dataset<Row> in, String[] by, String at, long withinMillis, LateRows late, boolean live, Delay delay, long idleMillis) {
     StructType schema = in.schema();
     Column time = functions.unix_micros(PackedRow.column(at));
     Column origin = live ? Origin.Text.column() : functions.lit(null).cast(DataTypes.StringType);
+    Column clock = live ? Clock.column(delay, time) : functions.lit(null).cast(DataTypes.BinaryType);
     Dataset<Row> packed = in
         .select(Fingerprint.of(schema, by, time).as("__hr_key"), time.as("time"), PackedRow.pack(in), origin.as("origin"),
-            Wave.Sender.stamp(late, live).as("stamp"))
-        .select("__hr_key.bucket", "__hr_key.high", "__hr_key.low", "time", PackedRow.COLUMN, "origin", "stamp");
+            Wave.Sender.stamp(late, live).as("stamp"), clock.as("clock"))
+        .select("__hr_key.bucket", "__hr_key.high", "__hr_key.low", "time", PackedRow.COLUMN, "origin", "stamp", "clock");
     Dataset<Row> kept = packed.groupBy(functions.col("bucket")).as(Encoders.row(KEY), Encoders.row(packed.schema()))
-        .transformWithState(new Dedupe(schema, withinMillis * 1000, late, live), TimeMode.EventTime(),
+        .transformWithState(new Dedupe(schema, withinMillis * 1000, late, live, idleMillis), TimeMode.EventTime(),
             OutputMode.Update(), Encoders.row(OUTPUT));
     return PackedRow.unpack(kept, schema);
   }
@@ -95,6 +103,38 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
     chunks = getHandle().getListState("chunks", Encoders.BINARY(), TTLConfig.NONE());
     cache = new LinkedHashMap<>(256, 0.75f, true);
     cachedEntries = 0;
+    senders = new Senders(idleMillis, false);
+    now = SenderClock.UNKNOWN;
+  }
+
+  /** The clock of the task that sends rows, as a column: its number, how many there are, and its clock. */
+  public static final class Clock implements Serializable {
+    private static final long serialVersionUID = 1L;
+
+    private final Delay delay;
+    private transient SenderClock clock;
+
+    private Clock(Delay delay) {
+      this.delay = delay;
+    }
+
+    static Column column(Delay delay, Column time) {
+      Column at = functions.coalesce(time, functions.lit(Message.NO_TIME));
+      return Invocation.effect(new Clock(delay), "with", DataTypes.BinaryType, at);
+    }
+
+    /** Called by Spark for each row. */
+    public byte[] with(long at) {
+      if (clock == null) clock = new SenderClock(delay);
+      ByteBuffer out = ByteBuffer.allocate(2 * Integer.BYTES + Long.BYTES);
+      TaskContext task = TaskContext.get();
+      return out.putInt(task.partitionId()).putInt(task.numPartitions()).putLong(clock.with(at)).array();
+    }
+  }
+
+  private void hear(byte[] clock) {
+    ByteBuffer in = ByteBuffer.wrap(clock);
+    now = Math.max(now, senders.hear(in.getInt(), in.getInt(), in.getLong()));
   }
 
   @Override
@@ -113,6 +153,7 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
       Row row = rows.next();
       long stamp = row.getLong(STAMP);
       taken[Wave.of(stamp)]++;
+      if (live) hear(row.getAs(CLOCK));
       byte[] packed = row.getAs(PACKED);
       if (row.isNullAt(TIME)) {
         late.send(packed, schema, null, watermark, gauge);
@@ -146,6 +187,7 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
         chunks.appendValue(Arrays.copyOf(fresh.array(), fresh.position()));
       }
     }
+    if (live) Origin.current().reached(now);
     return scala.jdk.javaapi.CollectionConverters.asScala(
         Origin.telling(out, origins, times, live ? () -> gauge.taken(taken) : () -> {}));
   }

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.PriorityQueue;
@@ -14,7 +15,10 @@ import org.apache.spark.unsafe.types.UTF8String;
  * The rows of a stream with those of a table; operators/lookup_join.py says what it means.
  *
  * <p>What the messages of one call say of the table is done before its rows of the stream are answered, so the answers of a
- * batch do not depend on the order in which its messages come.
+ * batch do not depend on the order in which its messages come. In live mode a row of the stream may come between two messages
+ * about one change of the table, such as the row that goes and the one that takes its place: what an operator gave at once is done
+ * at once, when all of it is there. What a function filters out, or what goes to another shard, never comes; so after
+ * {@link #PATIENCE}, or when the sender says something else, what is there is done.
  *
  * <p>State: the rows of the table by key, and by key and slices of time what ends then: rows of the stream, that wait for a
  * partner until then, or may be corrected; and of keys that a version of the table is to be forgotten.
@@ -23,6 +27,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   private static final long serialVersionUID = 1L;
   private static final int PASSED = OWN_MARKS;
   private static final long TABLE = Long.MIN_VALUE;
+  private static final long PATIENCE = 200_000_000L;
   private static final UTF8String MINUS = UTF8String.fromString("-");
 
   private final Sides sides;
@@ -40,6 +45,8 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   private transient PriorityQueue<Alarm> alarms;
   private transient ArrayList<Arrived> arrived;
   private transient LinkedHashMap<Key, Bag> before;
+  /** By sender what is not there in whole. */
+  private transient HashMap<Integer, Bundle> bundles;
 
   /** A row of the stream, and where it came from. */
   record Event(long at, byte[] row, String origin) {}
@@ -55,6 +62,20 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   }
 
   private record Arrived(Key key, Event event) {}
+
+  /** A row of the table that comes (1) or goes (-1). */
+  private record Change(Key key, byte[] row, int count) {}
+
+  /** Changes that an operator gave at once. */
+  private static final class Bundle {
+    final long number;
+    final long since = System.nanoTime();
+    final ArrayList<Change> changes = new ArrayList<>(2);
+
+    Bundle(long number) {
+      this.number = number;
+    }
+  }
 
   private record Alarm(long end, Key key) implements Comparable<Alarm> {
     @Override
@@ -115,6 +136,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   void opened() {
     arrived = new ArrayList<>();
     before = new LinkedHashMap<>();
+    bundles = new HashMap<>();
     if (store.index == null) {
       PriorityQueue<Alarm> made = new PriorityQueue<>();
       for (long slice : correct ? List.<Long>of() : slices()) {
@@ -136,14 +158,44 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
       arrived.add(new Arrived(key, new Event(at, bytes, origin)));
       return;
     }
+    Change change = new Change(key, bytes, MINUS.equals(row.getUTF8String(sign)) ? -1 : 1);
+    if (operator.live) gather(change);
+    else change(change);
+  }
+
+  private void gather(Change change) {
+    Bundle known = bundles.get(sender);
+    if (known != null && known.number != bundle) finish(bundles.remove(sender));
+    if (bundled == 1) {
+      change(change);
+      return;
+    }
+    Bundle mine = bundles.computeIfAbsent(sender, s -> new Bundle(bundle));
+    mine.changes.add(change);
+    if (mine.changes.size() == bundled) finish(bundles.remove(sender));
+  }
+
+  private void finish(Bundle bundle) {
+    bundle.changes.forEach(this::change);
+  }
+
+  @Override
+  void finish() {
+    bundles.values().forEach(this::finish);
+    bundles.clear();
+    settle();
+  }
+
+  private void change(Change change) {
+    Key key = change.key;
     if (sides.hasNull(key)) return;
     Held table = store.get(TABLE, key);
     if (table == null) table = new Held(new Bag());
     if (kept > 0 && !before.containsKey(key)) before.put(key, table.rows.copy());
-    table.rows.add(new Key(bytes), MINUS.equals(row.getUTF8String(sign)) ? -1 : 1);
+    table.rows.add(new Key(change.row), change.count);
     if (to >= 0) {
       table.rows.removeIf(this::isForgotten);
-      remind(key, bytes);
+      remind(key, change.row);
     }
     if (table.rows.isEmpty()) store.remove(TABLE, key);
     else store.put(TABLE, key, table);
@@ -176,6 +228,14 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
 
   @Override
   void settle() {
+    if (!bundles.isEmpty()) {
+      long now = System.nanoTime();
+      bundles.values().removeIf(one -> {
+        if (now - one.since <= PATIENCE) return false;
+        finish(one);
+        return true;
+      });
+    }
     before.forEach(this::again);
     before.clear();
     for (Arrived one : arrived) answer(one.key, one.event);

@@ -60,8 +60,8 @@ final class Message {
   }
 
   /**
-   * A row with its time and key in front: time, length of the key, key, in live mode length and text of the origin, row, time
-   * of its record.
+   * A row with its time and key in front: time, length of the key, key, in live mode length and text of the origin and the
+   * {@link Origin#bundle}, row, time of its record.
    */
   public static final class Wrap implements Serializable {
     private static final long serialVersionUID = 1L;
@@ -97,9 +97,10 @@ final class Message {
     }
 
     private byte[] origin() {
-      String text = origin.text();
+      String text = origin.next();
       byte[] bytes = text == null ? NOTHING : text.getBytes(StandardCharsets.UTF_8);
-      return ByteBuffer.allocate(Integer.BYTES + bytes.length).putInt(bytes.length).put(bytes).array();
+      ByteBuffer out = ByteBuffer.allocate(2 * Integer.BYTES + Long.BYTES + bytes.length);
+      return out.putInt(bytes.length).put(bytes).putLong(origin.bundle()).putInt(origin.bundled()).array();
     }
   }
 }

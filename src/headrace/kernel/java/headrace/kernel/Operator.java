@@ -9,6 +9,7 @@ import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.TransformWithState;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.streaming.OutputMode;
@@ -35,6 +36,8 @@ public final class Operator implements Serializable {
   final boolean live;
   /** Whether rows come from operators that hold them back until their time has passed. */
   final boolean chained;
+  /** Whether it has a clock: rows, or those of one side, have an event time. */
+  final boolean clocked;
   final Delay delay;
   final long idleMillis;
   final LateRows late;
@@ -77,6 +80,7 @@ public final class Operator implements Serializable {
     }
     this.key = key;
     this.output = Uniqueness.marked(StructType.fromDDL(spec.get("output").asText()), spec.path("unique"));
+    this.clocked = !spec.get("time").isNull();
     this.timeless = spec.path("timeless").asBoolean(spec.get("time").isNull());
     this.view = spec.path("view").asBoolean();
     this.aggregates = new Aggregates(spec.get("aggregates"), input.size());
@@ -97,21 +101,20 @@ public final class Operator implements Serializable {
     return parsed;
   }
 
-  /** The rows of the operator that the spec describes; `in` has the user's columns and then the inputs of the aggregates. */
-  public static Dataset<Row> rows(Dataset<Row> in, String spec, String query, boolean live, Delay delay, long idleMillis,
+  /**
+   * The rows of the operator that the spec describes. Each input has the user's columns and then the inputs of the aggregates;
+   * of several, which have the same columns, only the first one's rows have a clock.
+   */
+  public static Dataset<Row> rows(Dataset<Row>[] in, String spec, String query, boolean live, Delay delay, long idleMillis,
       LateRows late) {
-    int partitions = Integer.parseInt(in.sparkSession().conf().get("spark.sql.shuffle.partitions"));
-    Operator operator = new Operator(spec, in.schema(), live, isHeldBack(in), partitions, delay, idleMillis, late);
-    JsonNode at = operator.spec().get("time");
-    Column none = functions.lit(Message.NO_TIME);
-    Column time = at.isNull() ? none : functions.coalesce(functions.unix_micros(PackedRow.column(at.asText())), none);
-    Column all = struct(in.schema());
-    Column key = operator.key.isEmpty() ? functions.struct(functions.lit(null).cast("int")) : struct(operator.key);
-    BatchWatermark watermark = new BatchWatermark(query, in.sparkSession());
-    Dataset<byte[]> messages = in
-        .select(Invocation.effect(new Message.Wrap(operator.rows, operator.key, live), "wrap", DataTypes.BinaryType, all, key, time))
-        .as(Encoders.BINARY())
-        .mapPartitions(new ShardInput(operator, watermark), Encoders.BINARY());
+    SparkSession session = in[0].sparkSession();
+    int partitions = Integer.parseInt(session.conf().get("spark.sql.shuffle.partitions"));
+    boolean chained = Arrays.stream(in).anyMatch(Operator::isHeldBack);
+    Operator operator = new Operator(spec, columns(in), live, chained, partitions, delay, idleMillis, late);
+    BatchWatermark watermark = new BatchWatermark(query, session);
+    Dataset<byte[]> messages = operator.messages(in[0], watermark, false);
+    boolean table = operator.clocked && operator.timeless;
+    for (int i = 1; i < in.length; i++) messages = messages.union(operator.messages(in[i], watermark, table));
     Dataset<Row> routed = messages.toDF("message")
         .select(Invocation.of(new Message.Shard(), "of", DataTypes.IntegerType, functions.col("message")).as("shard"),
             functions.col("message"));
@@ -120,15 +123,40 @@ public final class Operator implements Serializable {
     return PackedRow.unpack(out, operator.output);
   }
 
+  private Dataset<byte[]> messages(Dataset<Row> in, BatchWatermark watermark, boolean clockless) {
+    JsonNode at = spec().get("time");
+    Column none = functions.lit(Message.NO_TIME);
+    Column time = at.isNull() ? none : functions.coalesce(functions.unix_micros(PackedRow.column(at.asText())), none);
+    Column name = key.isEmpty() ? functions.struct(functions.lit(null).cast("int")) : struct(key);
+    Message.Wrap wrap = new Message.Wrap(rows, key, live);
+    return in.select(Invocation.effect(wrap, "wrap", DataTypes.BinaryType, struct(rows), name, time))
+        .as(Encoders.BINARY())
+        .mapPartitions(new ShardInput(this, watermark, clockless), Encoders.BINARY());
+  }
+
+  /** Those of the first input; where there are others, any may be null in one of them. */
+  private static StructType columns(Dataset<Row>[] in) {
+    StructType first = in[0].schema();
+    if (in.length == 1) return first;
+    StructType columns = new StructType();
+    for (StructField field : first.fields()) columns = columns.add(field.name(), field.dataType(), true, field.metadata());
+    return columns;
+  }
+
   private static boolean isHeldBack(Dataset<Row> in) {
     boolean[] found = {false};
     ((org.apache.spark.sql.classic.Dataset<Row>) in).logicalPlan().foreach(node -> {
       if (node instanceof TransformWithState one && (Object) one.statefulProcessor() instanceof ShardProcessor<?> before) {
-        found[0] |= !before.operator.spec().get("time").isNull();
+        found[0] |= before.operator.holdsBack();
       }
       return null;
     });
     return found[0];
+  }
+
+  /** Whether rows come out when a time has passed; what is only looked up comes out at once. */
+  private boolean holdsBack() {
+    return clocked && (!kind.equals("lookup_join") || spec().get("wait_ms").asLong() > 0);
   }
 
   private static Column struct(StructType of) {

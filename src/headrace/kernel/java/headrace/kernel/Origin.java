@@ -39,10 +39,14 @@ public final class Origin {
   private long offset;
   private long time = NO_TIME;
   private String text;
+  private int sent;
   private int written;
   private String name;
   private long pair;
+  private long bundle;
+  private int bundled = 1;
   private long reached = NO_TIME;
+  private boolean clocked;
 
   private Origin(long task) {
     this.task = task;
@@ -69,16 +73,16 @@ public final class Origin {
     this.offset = offset;
     this.time = time;
     text = null;
-    written = 0;
+    sent = written = 0;
   }
 
-  /** What {@link #text} and {@link #time} were where the row came from. */
+  /** What {@link #text} and {@link #time} were where the row came from; of one record there may be several in a row. */
   void set(String text, long time) {
+    if (text == null || !text.equals(this.text)) sent = written = 0;
     this.text = text;
     this.time = time;
     if (topic != null) name = null;
     topic = null;
-    written = 0;
   }
 
   /** The record's time in milliseconds, or {@link #NO_TIME}. */
@@ -86,13 +90,29 @@ public final class Origin {
     return time;
   }
 
-  /** How far the clock of the operator is that gives the rows, in microseconds; {@link #NO_TIME} when none has. */
+  /** How far the clock of the operator is that gives the rows, in microseconds, or {@link #NO_TIME}. */
   long reached() {
     return reached;
   }
 
   void reached(long clock) {
     reached = clock;
+    clocked = true;
+  }
+
+  /** Whether an operator with a clock gives the rows. */
+  boolean isClocked() {
+    return clocked;
+  }
+
+  /** A number that the row at hand shares with those that an operator gave at once with it. */
+  long bundle() {
+    return bundle;
+  }
+
+  /** How many they are. */
+  int bundled() {
+    return bundled;
   }
 
   private void tell(Throwable error) {
@@ -118,7 +138,14 @@ public final class Origin {
     }
   }
 
-  /** The record's position as text, to go with a row to another task; null when there is none. */
+  /** The {@link #text} to go with the row to another task. Of several rows that are made of a record each has its own. */
+  String next() {
+    String of = text();
+    int number = sent++;
+    return of == null || number == 0 ? of : of + "/" + number;
+  }
+
+  /** The record's position as text; null when there is none. */
   String text() {
     if (text == null && topic != null) text = topic + "[" + partition + "]@" + offset;
     return text;
@@ -157,6 +184,8 @@ public final class Origin {
    */
   static <T> Iterator<T> telling(List<T> rows, List<String> origins, Times times, Runnable done) {
     Origin origin = current();
+    origin.bundle++;
+    origin.bundled = rows.size();
     return new Iterator<>() {
       private int next;
       private boolean over;
@@ -230,7 +259,7 @@ public final class Origin {
     }
   }
 
-  /** {@link #text} as a column. */
+  /** {@link #next} as a column. */
   public static final class Text implements Serializable {
     private static final long serialVersionUID = 1L;
     private transient Origin origin;
@@ -242,7 +271,7 @@ public final class Origin {
     /** Called by Spark for each row. */
     public UTF8String next() {
       if (origin == null) origin = current();
-      return UTF8String.fromString(origin.text());
+      return UTF8String.fromString(origin.next());
     }
   }
 

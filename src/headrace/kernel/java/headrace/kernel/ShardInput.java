@@ -28,17 +28,19 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
   private static final long serialVersionUID = 1L;
   private static final int MOST_GROUPS = 200_000;
   private static final long CLOCK_NANOS = 10_000_000;
-  private static final int DELAY_ROWS = 1000;
 
   private final Operator operator;
   private final BatchWatermark watermark;
+  private final boolean clockless;
   private final boolean gathers;
   private final long gap;
   private final Windowing windowing;
 
-  ShardInput(Operator operator, BatchWatermark watermark) {
+  /** Rows that are `clockless` are those of a table beside a stream: nobody is to wait for their time. */
+  ShardInput(Operator operator, BatchWatermark watermark, boolean clockless) {
     this.operator = operator;
     this.watermark = watermark;
+    this.clockless = clockless;
     this.gathers = !operator.live && ShardProcessor.gathers(operator);
     this.gap = operator.spec().path("gap_ms").asLong() * 1000;
     this.windowing = gathers && !isSession() && !operator.timeless ? Windowing.of(operator.spec()) : null;
@@ -87,17 +89,15 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     private final int sender = TaskContext.getPartitionId();
     private final int senders = TaskContext.get().numPartitions();
     private final Wave.Sender waves = new Wave.Sender(operator.late);
-    private final Delay delay = operator.delay.fresh();
+    private final SenderClock own = new SenderClock(operator.delay);
     private final HotKeys.Sample sample = sample();
-    private long behind = delay.micros();
-    private int untilAsked = DELAY_ROWS;
-    private long newest = Long.MIN_VALUE;
-    private long told = Long.MIN_VALUE;
+    private long told = SenderClock.UNKNOWN;
     private long toldAt;
     private boolean ended;
 
     Sent(Iterator<byte[]> rows) {
       this.rows = rows;
+      if (operator.live && clockless) tell(SenderClock.UNKNOWN);
     }
 
     @Override
@@ -120,18 +120,9 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
       if (!clocks.isEmpty()) return clocks.poll();
       byte[] wrapped = rows.next();
       if (sample != null && sample.isNext()) sample.note(key(wrapped));
-      long at = ByteBuffer.wrap(wrapped).getLong(0);
-      if (operator.live && delay.isAdaptive() && at != Message.NO_TIME) {
-        if (newest != Long.MIN_VALUE) delay.note(Math.max(0, newest - at));
-        if (--untilAsked == 0) {
-          untilAsked = DELAY_ROWS;
-          behind = delay.micros();
-        }
-      }
-      if (at > newest) newest = at;
-      long clock = newest == Long.MIN_VALUE ? newest : newest - behind;
-      if (operator.live && clock > told && System.nanoTime() - toldAt > CLOCK_NANOS) tell(clock);
       if (!operator.live) return message(wrapped, 0, sender, senders, watermark.before());
+      long clock = own.with(ByteBuffer.wrap(wrapped).getLong(0));
+      if (clock > told && System.nanoTime() - toldAt > CLOCK_NANOS) tell(clock);
       return message(wrapped, waves.next(), sender, senders, clock);
     }
 

@@ -3,7 +3,6 @@ package headrace.kernel;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.Encoders;
@@ -76,8 +75,11 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   transient String origin;
   private transient UnsafeProjection projection;
   private transient UnsafeRow row;
-  private transient HashMap<Integer, long[]> senders;
-  private transient long openedAt;
+  private transient Senders senders;
+  /** Who has sent the row at hand, in live mode, and which rows it was given with. */
+  transient int sender;
+  transient long bundle;
+  transient int bundled;
   private transient boolean endAsked;
 
   /** A row that is taken back, to be given after all that come. */
@@ -142,6 +144,9 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   /** After messages: gives what has changed. */
   abstract void settle();
 
+  /** In live mode, before the state is written: does what was put off. */
+  void finish() {}
+
   /** Does what is due at {@link #now}. */
   void pass() {}
 
@@ -166,8 +171,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       gauge = operator.late.gauge(TaskContext.getPartitionId());
       projection = UnsafeProjection.create(operator.output);
       row = new UnsafeRow(operator.rows.size());
-      senders = new HashMap<>();
-      openedAt = System.currentTimeMillis();
+      senders = new Senders(follows() ? NEVER : operator.idleMillis, operator.timeless);
       now = horizon = Long.MIN_VALUE;
       opened();
     }
@@ -213,8 +217,12 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     int shard = key.getInt(0);
     open(shard, clock);
     boolean ends = timer.getExpiryTimeInMs() == AT_THE_END;
-    if (ends) endAsked = false;
-    else if (timer.getExpiryTimeInMs() == store.marks[TIMER]) store.marks[TIMER] = NEVER;
+    if (ends) {
+      endAsked = false;
+      finish();
+    } else if (timer.getExpiryTimeInMs() == store.marks[TIMER]) {
+      store.marks[TIMER] = NEVER;
+    }
     pass();
     if (ends) write(shard);
     else close(shard);
@@ -236,7 +244,8 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       for (int i = 0, count = in.getInt(); i < count; i++) take(key, Session.read(in, operator.aggregates));
       return;
     }
-    int sender = in.getInt(), senders = in.getInt();
+    sender = in.getInt();
+    int count = in.getInt();
     long watermark = in.getLong();
     if (!operator.live) horizon = Math.max(horizon, watermark);
     if (kind == Message.row(0) || kind == Message.row(1)) {
@@ -246,12 +255,14 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       if (operator.live) {
         byte[] text = Value.sized(in);
         origin = text.length == 0 ? null : new String(text, StandardCharsets.UTF_8);
+        bundle = in.getLong();
+        bundled = in.getInt();
       }
       row.pointTo(message, Platform.BYTE_ARRAY_OFFSET + in.position(), in.remaining() - Long.BYTES);
       if (at == Message.NO_TIME && !operator.timeless) late(null);
       else take(key, at, row);
     }
-    if (operator.live) hear(sender, senders, watermark);
+    if (operator.live) now = horizon = Math.max(now, senders.hear(sender, count, watermark));
   }
 
   /** A row is too late: it is counted, and kept aside unless that is not wanted. */
@@ -268,21 +279,6 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   /** The row of the message at hand. */
   final UnsafeRow message() {
     return row;
-  }
-
-  private void hear(int sender, int count, long watermark) {
-    long wall = System.currentTimeMillis();
-    long[] known = senders.computeIfAbsent(sender, s -> new long[] {Long.MIN_VALUE, 0});
-    if (watermark > known[0]) known[0] = watermark;
-    known[1] = wall;
-    long idle = follows() ? NEVER : operator.idleMillis;
-    if (senders.size() < count && wall - openedAt < idle) return;
-    long slowest = Long.MAX_VALUE;
-    for (long[] one : senders.values()) {
-      // Beside a stream, who has sent rows without a time only is a table, and has no clock.
-      if ((one[0] != Long.MIN_VALUE || !operator.timeless) && wall - one[1] < idle) slowest = Math.min(slowest, one[0]);
-    }
-    if (slowest != Long.MAX_VALUE) now = horizon = Math.max(now, slowest);
   }
 
   private void close(int shard) {
@@ -356,7 +352,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       give(back.row, back.origin);
     }
     pair = 0;
-    if (operator.live) Origin.current().reached(now);
+    if (operator.live && operator.clocked) Origin.current().reached(now);
     List<Row> given = out;
     int[] done = taken;
     out = null;

@@ -1,0 +1,37 @@
+package headrace.kernel;
+
+/**
+ * The clock of a task that sends rows to an operator, in live mode: the newest event time that it has sent, less the delay.
+ *
+ * <p>Where an operator gives the rows, they are of all partitions of its source, of which one may be far behind the others: then
+ * the clock is no further than that operator's, which waits for the slowest.
+ */
+final class SenderClock {
+  static final long UNKNOWN = Message.NO_TIME;
+  private static final int DELAY_ROWS = 1000;
+
+  private final Delay delay;
+  private final Origin origin = Origin.current();
+  private long behind;
+  private int untilAsked = DELAY_ROWS;
+  private long newest = UNKNOWN;
+
+  SenderClock(Delay delay) {
+    this.delay = delay.fresh();
+    this.behind = this.delay.micros();
+  }
+
+  /** The clock with a row of this time, which may be {@link Message#NO_TIME}. */
+  long with(long at) {
+    if (delay.isAdaptive() && at != Message.NO_TIME) {
+      if (newest != UNKNOWN) delay.note(Math.max(0, newest - at));
+      if (--untilAsked == 0) {
+        untilAsked = DELAY_ROWS;
+        behind = delay.micros();
+      }
+    }
+    newest = Math.max(newest, at);
+    if (newest == UNKNOWN) return UNKNOWN;
+    return origin.isClocked() ? Math.min(newest - behind, origin.reached()) : newest - behind;
+  }
+}

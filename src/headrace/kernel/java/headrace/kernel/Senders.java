@@ -1,0 +1,37 @@
+package headrace.kernel;
+
+import java.util.HashMap;
+
+/**
+ * What a task of an operator has heard of the clocks of those that send to it, in live mode.
+ *
+ * <p>Its own clock is that of the slowest, once all have spoken. Who has been quiet for long is not waited for.
+ */
+final class Senders {
+  /** By the number of the sender its clock, and when it spoke last. */
+  private final HashMap<Integer, long[]> known = new HashMap<>();
+  private final long openedAt = System.currentTimeMillis();
+  private final long idleMillis;
+  private final boolean besideTable;
+
+  /** With `besideTable` some of the senders, which say so by a clock that is unknown, send a table, and have no clock. */
+  Senders(long idleMillis, boolean besideTable) {
+    this.idleMillis = idleMillis;
+    this.besideTable = besideTable;
+  }
+
+  /** The clock of the slowest when one of so many has spoken; {@link SenderClock#UNKNOWN} before all have. */
+  long hear(int sender, int count, long clock) {
+    long wall = System.currentTimeMillis();
+    long[] one = known.computeIfAbsent(sender, s -> new long[] {SenderClock.UNKNOWN, 0});
+    one[0] = Math.max(one[0], clock);
+    one[1] = wall;
+    if (known.size() < count && wall - openedAt < idleMillis) return SenderClock.UNKNOWN;
+    long slowest = Long.MAX_VALUE;
+    for (long[] other : known.values()) {
+      if (wall - other[1] >= idleMillis || (besideTable && other[0] == SenderClock.UNKNOWN)) continue;
+      slowest = Math.min(slowest, other[0]);
+    }
+    return slowest == Long.MAX_VALUE ? SenderClock.UNKNOWN : slowest;
+  }
+}
