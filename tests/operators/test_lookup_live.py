@@ -79,7 +79,7 @@ def test_a_row_that_is_replaced_is_never_away_and_never_there_twice(
         return hr.aggregate(owned(sales, cards), by="id", n=hr.count())
 
     if view:
-        app.view(counted, key="id")
+        app.view(key="id")(counted)
     else:
         app.stream(owned)
     dice = random.Random(seed)
