@@ -103,7 +103,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     @Override
     public boolean hasNext() {
       if (!clocks.isEmpty() || rows.hasNext()) return true;
-      if (ended || !operator.live || !operator.chained) return false;
+      if (ended || clockless || !operator.live || !operator.chained) return false;
       ended = true;
       tell(reached());
       return true;
