@@ -11,13 +11,13 @@ from headrace.graph.graph import Graph
 from headrace.graph.node import Node, Source
 from headrace.graph.plan import Query
 from headrace.log import dead
-from headrace.log.topic import HISTORY, Topic
+from headrace.log.topic import HISTORY, LAST_DAY, Topic
 
 
 def of_node(node: Node) -> Topic:
     """The topic of a declared node: a table or view is compacted, a captured table has the topic that capture makes."""
     compacted = node.kind in ("table", "view")
-    config = HISTORY if node.kind == "table" else {}
+    config = HISTORY if node.kind == "table" else LAST_DAY if node.kind == "view" else {}
     if isinstance(node, Source) and isinstance(node.connector, Postgres):
         config = config | ROOM
     return Topic(node.topic, node.partitions, node.retention_ms, compacted=compacted, config=config)
