@@ -30,6 +30,7 @@ HEADER_TIMESTAMP = "headrace.timestamp"
 HEADER_REASON = "headrace.reason"
 HEADER_QUERY = "headrace.query"
 HEADER_ID = "headrace.id"
+HEADER_BATCH = "headrace.batch"
 HEADER_REPLAYED = "headrace.replayed"
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")

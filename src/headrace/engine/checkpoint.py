@@ -3,8 +3,8 @@
 One directory a query: Spark's offsets, commits and state, and `headrace.json` with what the state depends on: the
 topics that are read, the stateful operators, and the columns of tables that the database told. A declaration that no
 longer fits is refused before Spark touches the state, with the difference and the choices. A lock on `headrace.lock`
-(released by the system when the process ends, however it ends) keeps a second driver away. Both need a file system:
-under another URI neither is done.
+(released by the system when the process ends, however it ends) keeps a second driver away. `headrace.live` is there
+while the last start was a live one. All three need a file system: under another URI none is done.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from headrace.settings import Settings
 
 _FACTS = "headrace.json"
 _LOCK = "headrace.lock"
+_LIVE = "headrace.live"
 
 
 def location(settings: Settings, app: str, query: str) -> str:
@@ -150,6 +152,45 @@ def reached(place: str) -> dict[tuple[str, int], int]:
     if not file.exists():
         return {}
     return covered(file.read_text(encoding="utf-8").splitlines()[2:])
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The id that Spark has given a query, and the last batch that it has finished, which its state is of; -1 before
+    the first."""
+
+    query: str
+    batch: int
+
+
+def finished(place: str) -> Finished | None:
+    """How far a query is; None for a new checkpoint, and where it is not on a file system."""
+    directory = local(place)
+    file = directory / "metadata" if directory else None
+    if directory is None or file is None or not file.exists():
+        return None
+    try:
+        query = json.loads(file.read_text(encoding="utf-8"))["id"]
+    except (ValueError, KeyError, TypeError):
+        return None  # Spark refuses it, and says why
+    return Finished(str(query), max(batches(directory / "commits"), default=-1))
+
+
+def was_live(place: str) -> bool:
+    """Whether the query was started live the last time, so that what it has written may be ahead of its state."""
+    directory = local(place)
+    return directory is not None and (directory / _LIVE).exists()
+
+
+def note_live(place: str, live: bool) -> None:
+    """Remember how the query is started; before it is."""
+    directory = local(place)
+    if directory is None:
+        return
+    if live:
+        (directory / _LIVE).touch()
+    else:
+        (directory / _LIVE).unlink(missing_ok=True)
 
 
 def covered(end_offsets: Iterable[str]) -> dict[tuple[str, int], int]:

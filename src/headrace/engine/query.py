@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.engine import failure
 from headrace.engine.mode import Mode
 from headrace.engine.orders import Wanted
-from headrace.errors import RunError
+from headrace.errors import LogError, RunError
 from headrace.graph.plan import Query
 from headrace.kernel import bridge
 
@@ -28,6 +28,7 @@ MOST_FAILURES = 3
 MOST_WITHOUT_ROOM = 12  # about five minutes
 LONGEST_PAUSE_S = 30.0
 SETTLED_S = 10.0
+LOG_AWAY = ("HR-201", "HR-206", "HR-220")
 LONGEST_TRACE = 6_000
 LARGEST_RECORD = 16 * 1024 * 1024
 
@@ -44,10 +45,11 @@ _CAUSE = re.compile(r"^(?:Caused by: |\s*)((?:[\w$]+\.)+[\w$]*(?:Exception|Error
 
 @dataclass
 class Running:
-    """A query under supervision. `start` makes and starts the Spark query anew."""
+    """A query under supervision. `start` makes and starts the Spark query anew; again it does so when it is `ready`."""
 
     query: Query
     start: Callable[[], StreamingQuery]
+    ready: Callable[[], bool] = lambda: True
     spark: StreamingQuery | None = None
     failures: int = 0
     without_room: int = 0
@@ -83,7 +85,7 @@ class Running:
         if self.held:
             return
         if self.spark is None:
-            if self.error is None and time.monotonic() >= self.retry_at:
+            if self.error is None and time.monotonic() >= self.retry_at and self.ready():
                 self._again()
             return
         last = self.spark.lastProgress
@@ -102,8 +104,10 @@ class Running:
             self.begin()
         except RunError as error:
             self._failed(str(error.found))
+        except LogError as error:
+            self._failed(error.what, away=error.code in LOG_AWAY)
 
-    def _failed(self, text: str, record: str | None = None) -> None:
+    def _failed(self, text: str, record: str | None = None, *, away: bool = False) -> None:
         full = _NO_SLOTS.search(text) is not None
         self.failures += not full
         self.without_room = self.without_room + 1 if full else 0
@@ -111,7 +115,7 @@ class Running:
         at = failure.place(text, self.query)
         self.place, self.record = f"{at.file}:{at.line}" if at else None, record
         self.retry_at = time.monotonic() + min(LONGEST_PAUSE_S, 2.0 ** ((self.without_room or self.failures) - 1))
-        away = _LOG_AWAY.search(text) is not None
+        away = away or _LOG_AWAY.search(text) is not None
         why = "the log is unreachable" if away else "the cluster has no room yet" if full else "started again after"
         self.waiting = f"{why}: {cause(text)}"
         hopeless = _DATA_LOSS.search(text) is not None or _NOT_LIVE.search(text) is not None

@@ -6,7 +6,8 @@
 Everything that can be wrong with a declaration, the log or a checkpoint is found before the first query starts, and a
 start that fails leaves nothing running. A thread looks at every query a few times a second: it starts a failed one
 again (query.py), writes progress (progress.py) and commits consumed offsets (offsets.py). A crash of this process
-loses nothing: the next run goes on from the checkpoints.
+loses nothing: the next run goes on from the checkpoints, and what a live view has been told beyond its own is taken
+back first (rollback.py).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import headrace.errors
 from headrace import duration
 from headrace.app import App
-from headrace.engine import captured, checkpoint, offsets, orders, progress, topics, version, views
+from headrace.engine import captured, checkpoint, offsets, orders, progress, rollback, topics, version, views
 from headrace.engine.frames import Frames
 from headrace.engine.latency import Latency
 from headrace.engine.mode import Mode
@@ -53,6 +54,7 @@ Report = Callable[[str], None]
 WATCH_S = 0.5
 PROGRESS_S = 1.0
 VISIBLE_S = 30.0
+DELIVERY_MS = 120_000  # after which Kafka's producer gives a record up
 HOT_SHARE = 0.2
 HOT_SAMPLE = 200
 
@@ -139,7 +141,7 @@ class Run:
                 undo.callback(bridge.close, spark, run._id)
                 for query in plan(graph):
                     if query in queries:
-                        undo.callback(run._add(frames, query, places[query.name], identities).stop)
+                        undo.callback(run._add(frames, query, places[query.name], identities, report).stop)
                         report(f"running {query.name} ({mode})")
                     elif query in needed:
                         frames.result(query)
@@ -201,7 +203,9 @@ class Run:
 
     def left(self, query: str) -> int:
         """Live mode: how many records of the topics that a query reads are in the log, and its results not yet."""
-        done = self._groups.committed(query)
+        done = checkpoint.reached(self._places[query])
+        for place, offset in self._groups.committed(query).items():
+            done[place] = max(offset, done.get(place, 0))
         ends = topic.ends_of(self.connection, self._read[query])
         return sum(max(0, end - done.get(place, 0)) for place, end in ends.items())
 
@@ -240,7 +244,7 @@ class Run:
     ) -> None:
         self.stop()
 
-    def _add(self, frames: Frames, query: Query, place: str, identities: Mapping[str, str]) -> Running:
+    def _add(self, frames: Frames, query: Query, place: str, identities: Mapping[str, str], report: Report) -> Running:
         bridge.forget(self.spark, query.name)
         records, build = frames.records(query)
         read = {name: identities[name] for name in sorted(frames.graph.node(name).topic for name in query.reads)}
@@ -259,19 +263,42 @@ class Run:
             kept_s = partial(offsets.retention_s, self.connection)
             checkpoint.check_remembered(place, query.name, kept_s, query.node.where)
         batch = f"{duration.parse(self.settings.live_batch)} milliseconds"
+        view = query.node.kind == "view"
 
         def start() -> StreamingQuery:
             checkpoint.clear_unfinished(place)
+            if view:
+                self._roll_back(query, place, report)
             if self.mode is Mode.LIVE:
                 self._waves[query.name] = self._wave(query.name, build.named)
             kafka = self.connection.spark()
             return write(records, query, build, mode=self.mode, checkpoint=place, kafka=kafka, batch=batch)
 
-        running = Running(query, start)
+        running = Running(query, start, ready=lambda: not view or not self._unwritten(query.name))
         self._running.append(running)
         running.begin()
         self._write(running, "starting", [])
         return running
+
+    def _roll_back(self, query: Query, place: str, report: Report) -> None:
+        """Take a view back to the checkpoint when the query was live and goes on from there, in either mode."""
+        finished = checkpoint.finished(place)
+        if finished is not None and checkpoint.was_live(place):
+            name, topic_name = query.name, query.node.topic
+            if changes := rollback.due(self.connection, topic_name, finished):
+                # Nobody may take for done, and look for in the view, what is about to be taken back.
+                with self.connection.translated(f"committing for {name}"):
+                    begun = dict.fromkeys(topic.ends_of(self.connection, self._read[name]), 0)
+                    self._groups.commit(name, begun | checkpoint.reached(place))
+                rollback.write(self.connection, topic_name, changes)
+                report(f"took {len(changes)} rows of {topic_name} back to the last finished batch of {name}")
+        checkpoint.note_live(place, self.mode is Mode.LIVE)
+
+    def _unwritten(self, query: str) -> bool:
+        """Whether records of a live query are on their way to the log and may still come to be there."""
+        since_ms = time.time() * 1000 - DELIVERY_MS
+        mine = (gauge for gauge in bridge.gauges(self.spark) if gauge.query == query)
+        return any(gauge.unwritten_ms is not None and gauge.unwritten_ms > since_ms for gauge in mine)
 
     def _wave(self, query: str, operators: Sequence[str]) -> Wave:
         local = str(self.spark.sparkContext.master).startswith("local")

@@ -11,14 +11,15 @@ from headrace.graph.graph import Graph
 from headrace.graph.node import Node, Source
 from headrace.graph.plan import Query
 from headrace.log import dead
-from headrace.log.topic import HISTORY, Topic
+from headrace.log.topic import HISTORY, LAST_DAY, Topic
 
 
 def of_node(graph: Graph, node: Node) -> Topic:
-    """The topic of a declared node: a table or view is compacted, after a while where a function may ask for its
-    history; a captured table has the topic that capture makes."""
+    """The topic of a declared node: a table or view is compacted after a while, and later where a function may ask for
+    its history; a captured table has the topic that capture makes."""
     compacted = node.kind in ("table", "view")
-    config = HISTORY if node.kind == "table" or (node.kind == "view" and graph.readers(node.name)) else {}
+    told_again = node.kind == "table" or bool(graph.readers(node.name))
+    config = (HISTORY if told_again else LAST_DAY) if compacted else {}
     if isinstance(node, Source) and isinstance(node.connector, Postgres):
         config = config | ROOM
     return Topic(node.topic, node.partitions, node.retention_ms, compacted=compacted, config=config)

@@ -222,11 +222,12 @@ def encode(rows: DataFrame, key: Sequence[str], partitions: int = 1, build: Buil
 
 def encode_view(rows: DataFrame, key: Sequence[str], columns: Sequence[str], build: Build) -> DataFrame:
     """The same of these columns of a view's rows; where `change` is not one of them it says what becomes of a row: what
-    is taken back has no value. What cannot be in the view goes where late rows go."""
+    is taken back has no value. What cannot be in the view goes where late rows go. Those of a query that runs live have
+    `headers`."""
     spark = rows.sparkSession
     side = _side_output(spark, build.kafka, build)
     encoded = _kernel(spark).ViewEncoder.encode(
-        rows._jdf, _strings(spark, key), _strings(spark, columns), build.query, build.late_topic, side
+        rows._jdf, _strings(spark, key), _strings(spark, columns), build.query, build.live, build.late_topic, side
     )
     return DataFrame(encoded, spark)
 

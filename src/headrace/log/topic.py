@@ -58,6 +58,8 @@ _NOT_THERE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, Kafka
 
 HISTORY = {"min.compaction.lag.ms": str(7 * 86_400_000)}
 """How the topic of a table is configured, so that its history of the last week can be told again."""
+LAST_DAY = {"min.compaction.lag.ms": str(86_400_000)}
+"""How the topic of a view is configured, so that a live query finds what a row was before its last batch."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 package headrace.kernel;
 
 import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
@@ -10,6 +11,8 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -22,12 +25,17 @@ import org.apache.spark.unsafe.types.UTF8String;
  *
  * <p>A row with a null in its key, or with another word in `change`, cannot be in a table: it is counted and goes where late
  * rows go, with the reason.
+ *
+ * <p>A live record has the header `headrace.batch`: the id that Spark has given the query, and the batch that wrote it. By it
+ * the next start knows what was written after the state that it goes on from.
  */
 public final class ViewEncoder implements Serializable {
   private static final long serialVersionUID = 1L;
   private static final String CHANGE = "change";
   private static final UTF8String PUT = UTF8String.fromString("+");
   private static final UTF8String TAKE_BACK = UTF8String.fromString("-");
+  private static final UTF8String BATCH = UTF8String.fromString("headrace.batch");
+  private static final StructType LIVE_RECORD = TransactionalSink.RECORD.add("headers", Origin.Headers.TYPE);
 
   private final String query;
   private final String lateTopic;
@@ -37,13 +45,17 @@ public final class ViewEncoder implements Serializable {
   private final JsonEncoder key;
   private final JsonEncoder value;
   private final int keySize;
+  private final boolean live;
+  private transient ArrayData headers;
   private transient Origin origin;
   /** The keys of the new rows that were written, by the {@link Origin#pair} of a group. */
   private transient HashMap<Long, byte[]> written;
   private transient long group;
 
-  private ViewEncoder(String query, String lateTopic, SideOutput side, StructType key, StructType value) {
+  private ViewEncoder(
+      String query, boolean live, String lateTopic, SideOutput side, StructType key, StructType value) {
     this.query = query;
+    this.live = live;
     this.lateTopic = lateTopic;
     this.side = side;
     this.keys = key.fieldNames();
@@ -54,17 +66,17 @@ public final class ViewEncoder implements Serializable {
   }
 
   /**
-   * Columns `key` and `value`, both binary. The value has these columns; `change` says what becomes of the row unless it is
-   * one of them. With a null side, what is refused is counted and left out.
+   * Columns `key` and `value`, both binary, and `headers` of a query that runs live. The value has these columns; `change`
+   * says what becomes of the row unless it is one of them. With a null side, what is refused is counted and left out.
    */
   public static Dataset<Row> encode(
-      Dataset<Row> rows, String[] key, String[] columns, String query, String lateTopic, SideOutput side) {
+      Dataset<Row> rows, String[] key, String[] columns, String query, boolean live, String lateTopic, SideOutput side) {
     StructType schema = rows.schema();
     boolean changes = columns.length < schema.size();
-    ViewEncoder encoder = new ViewEncoder(query, lateTopic, side, of(schema, key), of(schema, columns));
+    ViewEncoder encoder = new ViewEncoder(query, live, lateTopic, side, of(schema, key), of(schema, columns));
     Column change = changes ? PackedRow.column(CHANGE) : functions.lit("+");
     Column record = Invocation.effect(
-        encoder, "record", TransactionalSink.RECORD, struct(key), struct(columns), change);
+        encoder, "record", live ? LIVE_RECORD : TransactionalSink.RECORD, struct(key), struct(columns), change);
     return rows.select(record.as("__hr_row")).where(functions.col("__hr_row").isNotNull()).select("__hr_row.*");
   }
 
@@ -82,7 +94,19 @@ public final class ViewEncoder implements Serializable {
       if (!takenBack) written.put(pair, keyBytes);
       else if (Arrays.equals(keyBytes, written.remove(pair))) return null; // what takes its place has been written
     }
-    return new GenericInternalRow(new Object[] {keyBytes, takenBack ? null : value.encode(row)});
+    byte[] valueBytes = takenBack ? null : value.encode(row);
+    return new GenericInternalRow(
+        live ? new Object[] {keyBytes, valueBytes, headers()} : new Object[] {keyBytes, valueBytes});
+  }
+
+  private ArrayData headers() {
+    if (headers == null) {
+      TaskContext task = TaskContext.get();
+      String batch = task.getLocalProperty("sql.streaming.queryId") + ":" + task.getLocalProperty("streaming.sql.batchId");
+      InternalRow header = new GenericInternalRow(new Object[] {BATCH, batch.getBytes(StandardCharsets.UTF_8)});
+      headers = new GenericArrayData(new Object[] {header});
+    }
+    return headers;
   }
 
   private Origin origin() {
