@@ -11,15 +11,14 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
 import pytest
+from tests.torture.driver import STARTED_S, kill, start
 
 from headrace.log.connection import Connection
 from headrace.log.consumer import read
@@ -27,7 +26,6 @@ from headrace.log.producer import Producer
 from headrace.log.topic import Topic, ends, ensure
 
 KILLS = int(os.environ.get("HEADRACE_KILLS", "1"))
-STARTED_S = 240
 
 APP = """
 import headrace as hr
@@ -62,19 +60,6 @@ class Sender(threading.Thread):
                 self.sent[event["id"]] = event["amount"]
 
 
-def start(app: Path, mode: str, bootstrap: str) -> subprocess.Popen[bytes]:
-    command = [
-        str(Path(sys.executable).with_name("headrace")),
-        "run",
-        str(app),
-        "--mode",
-        mode,
-        "--bootstrap",
-        bootstrap,
-    ]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=(app.parent / "run.log").open("ab"))
-
-
 def wait_for_output(
     connection: Connection, topic: str, beyond: int, process: subprocess.Popen[bytes], log: Path
 ) -> int:
@@ -104,11 +89,7 @@ def test_kill_9_of_the_driver_loses_nothing(bootstrap: str, tmp_path: Path, topi
         process = start(app, mode, bootstrap)
         seen = wait_for_output(connection, result, seen, process, log)
         time.sleep(dice.uniform(0, 8))
-        children = psutil.Process(process.pid).children(recursive=True)
-        process.kill()
-        process.wait()
-        _, alive = psutil.wait_procs(children, timeout=30)
-        assert alive == [], f"left behind by the killed driver: {alive} (seed {seed})"
+        assert (alive := kill(process)) == [], f"left behind by the killed driver: {alive} (seed {seed})"
     process = start(app, mode, bootstrap)
     wait_for_output(connection, result, seen, process, log)
     sender.done.set()

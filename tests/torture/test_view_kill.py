@@ -1,0 +1,130 @@
+"""kill -9 of a live driver at random moments while tables change: the view of their join is that of the rows that are
+there, and no row stays that only a batch has told which was run again.
+
+`make test` kills once; `make torture` kills twenty times (HEADRACE_KILLS).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.torture.driver import STARTED_S, kill, start
+
+from headrace.log.codec import encode
+from headrace.log.connection import Connection
+from headrace.log.consumer import read
+from headrace.log.producer import Producer
+from headrace.log.topic import Topic, ends, ensure
+
+KILLS = int(os.environ.get("HEADRACE_KILLS", "1"))
+WRITERS = 12
+READERS = 12
+
+APP = """
+import headrace as hr
+
+app = hr.App("killed_view")
+app.table("follows", topic="{follows}", schema="id string, reader int, writer int", key="id")
+app.table("posts", topic="{posts}", schema="post int, writer int", key="post")
+
+
+@app.view(key=["reader", "post"], topic="{timelines}")
+def timelines(posts, follows):
+    return hr.join(posts, follows, on="writer").select("reader", "post", "writer", "change")
+"""
+
+
+class Writer(threading.Thread):
+    """Lets people follow and unfollow each other, and write and delete posts, until it is told to stop."""
+
+    def __init__(self, connection: Connection, follows: str, posts: str, seed: int) -> None:
+        super().__init__(daemon=True)
+        self.connection, self.topics, self.dice = connection, (follows, posts), random.Random(seed)
+        self.done = threading.Event()
+        self.follows: dict[str, dict[str, Any]] = {}
+        self.posts: dict[int, dict[str, Any]] = {}
+
+    def run(self) -> None:
+        follows, posts = self.topics
+        with Producer(self.connection) as producer:
+            while not self.done.wait(0.005):
+                if self.dice.random() < 0.6:
+                    reader, writer = self.dice.randrange(READERS), self.dice.randrange(WRITERS)
+                    key, row = f"{reader}-{writer}", {"id": f"{reader}-{writer}", "reader": reader, "writer": writer}
+                    gone = self.follows.pop(key, None) is not None
+                    if not gone:
+                        self.follows[key] = row
+                    producer.send(follows, None if gone else row, key=key)
+                else:
+                    number = self.dice.randrange(60)
+                    row = {"post": number, "writer": self.dice.randrange(WRITERS)}
+                    gone = number in self.posts and self.dice.random() < 0.5
+                    if gone:
+                        del self.posts[number]
+                    else:
+                        self.posts[number] = row
+                    producer.send(posts, None if gone else row, key=encode({"post": number}))
+
+    def view(self) -> set[tuple[int, int, int]]:
+        return {
+            (follow["reader"], post["post"], post["writer"])
+            for post in self.posts.values()
+            for follow in self.follows.values()
+            if follow["writer"] == post["writer"]
+        }
+
+
+def view(connection: Connection, topic: str) -> set[tuple[int, int, int]]:
+    rows: dict[bytes | None, bytes | None] = {}
+    for record in read(connection, topic):
+        rows[record.key] = record.value
+    found = (json.loads(value) for value in rows.values() if value is not None)
+    return {(row["reader"], row["post"], row["writer"]) for row in found}
+
+
+@pytest.mark.timeout(600 + 120 * KILLS)
+def test_kill_9_of_a_live_driver_leaves_no_row_behind(bootstrap: str, tmp_path: Path, topic):
+    seed = int(os.environ.get("HEADRACE_SEED", random.randrange(1_000_000)))
+    dice = random.Random(seed)
+    connection, follows, posts, timelines = Connection(bootstrap), topic("follows"), topic("posts"), topic("timelines")
+    ensure(connection, [Topic(name, 2, compacted=True) for name in (follows, posts, timelines)])
+    app, log = tmp_path / "app.py", tmp_path / "run.log"
+    app.write_text(APP.format(follows=follows, posts=posts, timelines=timelines))
+    (tmp_path / "headrace.toml").write_text('live_batch = "10 seconds"\n')
+    writer = Writer(connection, follows, posts, seed)
+    writer.start()
+
+    def more(process: Any, beyond: int) -> int:
+        until = time.monotonic() + STARTED_S
+        while (total := sum(ends(connection, timelines).values())) <= beyond:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < until, f"no output within {STARTED_S} s: {log.read_text()}"
+            time.sleep(0.2)
+        return total
+
+    seen = 0
+    for _ in range(KILLS):
+        process = start(app, "live", bootstrap)
+        more(process, seen)
+        time.sleep(dice.uniform(0, 12))
+        assert kill(process) == [], f"seed {seed}"
+        seen = sum(ends(connection, timelines).values())
+    process = start(app, "live", bootstrap)
+    more(process, seen)
+    writer.done.set()
+    writer.join()
+    wanted, until = writer.view(), time.monotonic() + STARTED_S
+    while (found := view(connection, timelines)) != wanted and time.monotonic() < until:
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(120) == 0, log.read_text()
+    assert found == wanted, f"{len(found - wanted)} too many, {len(wanted - found)} missing (seed {seed})"
