@@ -217,7 +217,8 @@ def test_a_ghost_of_an_unfinished_batch_is_taken_back(spark: SparkSession, boots
         driver.stop()
         view = driver.graph.node("high").topic
         finished = progressed(driver, "high")
-        assert {record.header(names.HEADER_BATCH) for record in driver.records("high")} == {header(0, finished.query)}
+        told = {record.header(names.HEADER_BATCH) for record in driver.records("high")}
+        assert told <= {header(batch, finished.query) for batch in range(finished.batch + 1)}
         where = {record.key: record.partition for record in driver.records("high")}
         ghost = {names.HEADER_BATCH: header(finished.batch + 1, finished.query)}
         with Producer(driver.connection) as producer:

@@ -73,7 +73,7 @@ class Line:
 
     def gauges(self) -> list[Gauge]:
         def gauge(of: str, next_offset: int = -1, **more: object) -> Gauge:
-            return Gauge("q", of, 0, 0, 0, 0, 0, next_offset, None, **more)  # pyright: ignore[reportArgumentType]
+            return Gauge("q", of, 0, max(0, next_offset), 0, 0, 0, next_offset, None, **more)  # pyright: ignore[reportArgumentType]
 
         unwritten = min((at for at, _ in self.flying), default=None)
         return [
@@ -99,6 +99,25 @@ def test_what_a_wave_began_with_is_written_when_it_is_through(operators: tuple[s
             told = done.get(("source", 0), 0)
             assert line.written.issuperset(range(told)), f"seed {seed}, step {step}"
     assert told == line.read > 1000, f"seed {seed}"
+
+
+def test_where_an_earlier_start_has_been_does_not_count():
+    """A query that was started again reads the unfinished batch again, and its gauges go on."""
+    now, reached = 0.0, 50
+    before = Gauge("q", "source", 0, reached, 0, 0, 0, reached, None)
+    wave = Wave("q", (), [before], lambda _: 0, clock=lambda: now)
+
+    def offsets(gauge: Gauge) -> list[dict[tuple[str, int], int]]:
+        nonlocal now
+        told = []
+        for _ in range(50):
+            now += 0.03
+            if (done := wave.step([gauge])) is not None:
+                told.append(done)
+        return told
+
+    assert all(done == {} for done in offsets(before))
+    assert offsets(Gauge("q", "source", 0, reached + 3, 0, 0, 0, 3, None))[-1] == {("source", 0): 3}
 
 
 def test_a_live_query_commits_what_is_in_the_log(spark: SparkSession, bootstrap: str):

@@ -114,11 +114,15 @@ def behind_dedupe(sales):
     return by_minute(hr.dedupe(sales, by="id", within="2 hours"))
 
 
+def behind_both(sales, cards):
+    return behind_lookup(hr.dedupe(sales, by="id", within="2 hours"), cards)
+
+
 def behind_sliding(sales):
     return by_minute(hr.sliding(sales, by="card", within="1 minute", emit="arrival", seen=hr.count()))
 
 
-@pytest.mark.parametrize("query", [behind_lookup, behind_dedupe, behind_sliding], ids=lambda q: q.__name__)
+@pytest.mark.parametrize("query", [behind_lookup, behind_dedupe, behind_both, behind_sliding], ids=lambda q: q.__name__)
 def test_a_partition_that_lags_loses_nothing_behind_an_operator(
     spark: SparkSession, bootstrap: str, query: Callable[..., DataFrame]
 ):
@@ -127,7 +131,7 @@ def test_a_partition_that_lags_loses_nothing_behind_an_operator(
     first, second = ([sale(part * 1000 + n, f"c{n % 8}", n * 30) for n in range(90)] for part in range(2))
     cards = [{"number": n, "card": f"c{n}", "owner": n} for n in range(8)]
     with Driver(app, spark=spark, bootstrap=bootstrap, mode=Mode.LIVE) as driver:
-        if query is behind_lookup:
+        if query in (behind_lookup, behind_both):
             driver.push("cards", cards)
         driver.push("sales", first, partition=0)
         driver.advance()

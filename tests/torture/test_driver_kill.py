@@ -11,14 +11,13 @@ import os
 import random
 import signal
 import subprocess
-import threading
 import time
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.torture.driver import STARTED_S, kill, start
+from tests.torture.driver import STARTED_S, Background, Drivers, kill
 
 from headrace.log.connection import Connection
 from headrace.log.consumer import read
@@ -41,13 +40,12 @@ def unique(payments):
 """
 
 
-class Sender(threading.Thread):
+class Sender(Background):
     """Sends payments, every third one twice, until it is told to stop."""
 
     def __init__(self, connection: Connection, topic: str) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self.connection, self.topic = connection, topic
-        self.done = threading.Event()
         self.sent: dict[str, float] = {}
 
     def run(self) -> None:
@@ -83,20 +81,19 @@ def test_kill_9_of_the_driver_loses_nothing(bootstrap: str, tmp_path: Path, topi
     app.write_text(APP.format(source=source, result=result))
     (tmp_path / "headrace.toml").write_text('live_batch = "5 seconds"\n')
     sender = Sender(connection, source)
-    sender.start()
-    seen = 0
-    for _ in range(KILLS):
-        process = start(app, mode, bootstrap)
-        seen = wait_for_output(connection, result, seen, process, log)
-        time.sleep(dice.uniform(0, 8))
-        assert (alive := kill(process)) == [], f"left behind by the killed driver: {alive} (seed {seed})"
-    process = start(app, mode, bootstrap)
-    wait_for_output(connection, result, seen, process, log)
-    sender.done.set()
-    sender.join()
-    values = wait_for_all(connection, result, sender, process, log, seed)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(120) == 0, log.read_text()
+    with Drivers(app, mode, bootstrap) as drivers, sender:
+        seen = 0
+        for _ in range(KILLS):
+            process = drivers.start()
+            seen = wait_for_output(connection, result, seen, process, log)
+            time.sleep(dice.uniform(0, 8))
+            assert (alive := kill(process)) == [], f"left behind by the killed driver: {alive} (seed {seed})"
+        process = drivers.start()
+        wait_for_output(connection, result, seen, process, log)
+        sender.stop()
+        values = wait_for_all(connection, result, sender, process, log, seed)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0, log.read_text()
     assert set(values) == set(sender.sent), f"seed {seed}"
     for name, found in values.items():
         assert set(found.values()) == {sender.sent[name]}, f"{name}: {found} (seed {seed})"

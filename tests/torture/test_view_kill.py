@@ -10,19 +10,19 @@ import json
 import os
 import random
 import signal
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.torture.driver import STARTED_S, kill, start
+from tests.torture.driver import STARTED_S, Background, Drivers, kill
 
+from headrace import names
 from headrace.log.codec import encode
 from headrace.log.connection import Connection
 from headrace.log.consumer import read
 from headrace.log.producer import Producer
-from headrace.log.topic import Topic, ends, ensure
+from headrace.log.topic import Topic, ensure
 
 KILLS = int(os.environ.get("HEADRACE_KILLS", "1"))
 WRITERS = 10
@@ -42,14 +42,13 @@ def timelines(posts, follows):
 """
 
 
-class Writer(threading.Thread):
+class Writer(Background):
     """Lets people follow and unfollow each other, and write posts and delete some, until it is told to stop. A post is
     told once to each who follows its writer then: nothing later puts right what a batch that was run again left."""
 
     def __init__(self, connection: Connection, follows: str, posts: str, seed: int) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self.connection, self.topics, self.dice = connection, (follows, posts), random.Random(seed)
-        self.done = threading.Event()
         self.number = 0
         self.follows: dict[str, dict[str, Any]] = {}
         self.posts: dict[int, dict[str, Any]] = {}
@@ -101,32 +100,33 @@ def test_kill_9_of_a_live_driver_leaves_no_row_behind(bootstrap: str, tmp_path: 
     app, log = tmp_path / "app.py", tmp_path / "run.log"
     app.write_text(APP.format(follows=follows, posts=posts, timelines=timelines))
     (tmp_path / "headrace.toml").write_text('live_batch = "10 seconds"\n')
-    writer = Writer(connection, follows, posts, seed)
-    writer.start()
 
-    def more(process: Any, beyond: int) -> int:
+    def told() -> int:
+        """How many records queries have told the view; those that take rows back are not of one."""
+        return sum(record.header(names.HEADER_BATCH) is not None for record in read(connection, timelines))
+
+    def more(process: Any, beyond: int) -> None:
         until = time.monotonic() + STARTED_S
-        while (total := sum(ends(connection, timelines).values())) <= beyond:
+        while told() <= beyond:
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < until, f"no output within {STARTED_S} s: {log.read_text()}"
-            time.sleep(0.2)
-        return total
+            time.sleep(0.5)
 
-    seen = 0
-    for _ in range(KILLS):
-        process = start(app, "live", bootstrap)
+    with Drivers(app, "live", bootstrap) as drivers, Writer(connection, follows, posts, seed) as writer:
+        for _ in range(KILLS):
+            seen = told()
+            process = drivers.start()
+            more(process, seen)
+            time.sleep(dice.uniform(0, 12))
+            assert (alive := kill(process)) == [], f"left behind by the killed driver: {alive} (seed {seed})"
+        seen = told()
+        process = drivers.start()
         more(process, seen)
-        time.sleep(dice.uniform(0, 12))
-        assert kill(process) == [], f"seed {seed}"
-        seen = sum(ends(connection, timelines).values())
-    process = start(app, "live", bootstrap)
-    more(process, seen)
-    writer.done.set()
-    writer.join()
-    wanted, until = writer.view(), time.monotonic() + STARTED_S
-    while (found := view(connection, timelines)) != wanted and time.monotonic() < until:
-        assert process.poll() is None, log.read_text()
-        time.sleep(0.5)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(120) == 0, log.read_text()
+        writer.stop()
+        wanted, until = writer.view(), time.monotonic() + STARTED_S
+        while (found := view(connection, timelines)) != wanted and time.monotonic() < until:
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0, log.read_text()
     assert found == wanted, f"{len(found - wanted)} too many, {len(wanted - found)} missing (seed {seed})"

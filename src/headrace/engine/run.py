@@ -274,7 +274,7 @@ class Run:
             kafka = self.connection.spark()
             return write(records, query, build, mode=self.mode, checkpoint=place, kafka=kafka, batch=batch)
 
-        running = Running(query, start, ready=lambda: not view or not self._unwritten(query.name))
+        running = Running(query, start, ready=lambda: not view or not (self._away or self._unwritten(query.name)))
         self._running.append(running)
         running.begin()
         self._write(running, "starting", [])

@@ -44,6 +44,7 @@ class Wave:
         self._pause_s = pause_s
         self._clock = clock
         self._lost = {name: self._missing(name) for name in operators}
+        self._before = {(gauge.of, gauge.partition): gauge.rows for gauge in self._mine()}
         self._course = self._waves()
 
     def step(self, gauges: Sequence[Gauge]) -> dict[tuple[str, int], int] | None:
@@ -53,7 +54,7 @@ class Wave:
 
     def _waves(self) -> Iterator[dict[tuple[str, int], int] | None]:
         while True:
-            noted = offsets.read_so_far(self._gauges, self._query)
+            noted = offsets.read_so_far(self._reading(), self._query)
             yield from self._pause()
             for name in self._operators:
                 old = 1 - self._turn(name)
@@ -70,6 +71,10 @@ class Wave:
         until = self._clock() + self._pause_s
         while self._clock() < until:
             yield None
+
+    def _reading(self) -> list[Gauge]:
+        """The gauges of what was read since this start: the others tell where the one before has been."""
+        return [gauge for gauge in self._mine() if gauge.rows > self._before.get((gauge.of, gauge.partition), -1)]
 
     def _mine(self) -> list[Gauge]:
         return [gauge for gauge in self._gauges if gauge.query == self._query]

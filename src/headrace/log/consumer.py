@@ -32,6 +32,11 @@ from headrace.log.connection import TIMEOUT_S, Connection
 from headrace.log.position import Position
 
 STALL_S = 30.0
+_NOT_YET = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 
 class Edge(Enum):
@@ -110,10 +115,22 @@ def committed(connection: Connection, group: str, topics: Iterable[str]) -> dict
     try:
         places = [TopicPartition(name, i) for name in topics for i in topics_of.partitions(connection, name)]
         with connection.translated(f"asking for the offsets of {group}"):
-            found = client.committed(places, timeout=TIMEOUT_S) if places else []
+            found = _offsets(client, places) if places else []
         return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
     finally:
         client.close()
+
+
+def _offsets(client: Client, places: list[TopicPartition]) -> list[TopicPartition]:
+    """The offsets of the client's group; a broker that has just begun to look after groups is asked again."""
+    until = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return client.committed(places, timeout=TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_YET or time.monotonic() > until:
+                raise
+        time.sleep(0.1)
 
 
 def offsets_at(connection: Connection, topic: str, moment: datetime) -> dict[int, int]:

@@ -21,7 +21,7 @@ that have waited come out late, as a window behind the join sees it: give that o
 
 **Live.** Rows of the stream and changes of the table come from different tasks, in no certain order. A change that puts
 a row in the place of another is one: a row of the stream sees the one or the other, never both or none. Where a
-function leaves one half of it out, or it goes to another key, the other half is seen up to a fifth of a second later.
+function leaves one half of it out, or it goes to another key, the other half is seen up to a second later.
 
 **Convergence.** With `correct=True`: when everything has come within `retention`, the rows put there and not taken back
 are the batch answer, whatever the order. Without: if the table had come first.

@@ -103,7 +103,7 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
     chunks = getHandle().getListState("chunks", Encoders.BINARY(), TTLConfig.NONE());
     cache = new LinkedHashMap<>(256, 0.75f, true);
     cachedEntries = 0;
-    senders = new Senders(idleMillis, false);
+    senders = new Senders(idleMillis);
     now = SenderClock.UNKNOWN;
   }
 

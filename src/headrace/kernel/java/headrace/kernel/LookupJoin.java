@@ -27,7 +27,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   private static final long serialVersionUID = 1L;
   private static final int PASSED = OWN_MARKS;
   private static final long TABLE = Long.MIN_VALUE;
-  private static final long PATIENCE = 200_000_000L;
+  private static final long PATIENCE = 1_000_000_000L;
   private static final UTF8String MINUS = UTF8String.fromString("-");
 
   private final Sides sides;
@@ -166,7 +166,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   private void gather(Change change) {
     Bundle known = bundles.get(sender);
     if (known != null && known.number != bundle) finish(bundles.remove(sender));
-    if (bundled == 1) {
+    if (bundled == 1 || correct) { // what is told too early is corrected
       change(change);
       return;
     }
@@ -183,7 +183,12 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   void finish() {
     bundles.values().forEach(this::finish);
     bundles.clear();
-    settle();
+    hearOfChanges();
+  }
+
+  private void hearOfChanges() {
+    before.forEach(this::again);
+    before.clear();
   }
 
   private void change(Change change) {
@@ -236,8 +241,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
         return true;
       });
     }
-    before.forEach(this::again);
-    before.clear();
+    hearOfChanges();
     for (Arrived one : arrived) answer(one.key, one.event);
     arrived.clear();
   }
@@ -337,6 +341,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   void pass() {
     long clock = clock();
     if (clock < due()) return;
+    finish();
     while (!alarms.isEmpty() && alarms.peek().end < clock) {
       Alarm alarm = alarms.poll();
       Held held = store.get(slice(alarm.end), alarm.key);

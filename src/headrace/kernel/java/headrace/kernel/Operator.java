@@ -5,12 +5,15 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.Serializable;
 import java.util.Arrays;
+import java.util.List;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.TransformWithState;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.streaming.TimeMode;
@@ -18,6 +21,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.hash.Murmur3_x86_32;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * What a sharded operator is made of: the spec that Python wrote, the rows it reads and those it gives.
@@ -57,21 +61,21 @@ public final class Operator implements Serializable {
   final boolean view;
   final long lateness;
   final int[] shards;
+  private final int inputs;
   private final String spec;
   private transient JsonNode parsed;
 
-  private Operator(String text, StructType rows, boolean live, boolean chained, int partitions, Delay delay, long idleMillis,
-      LateRows late) {
+  private Operator(String text, Dataset<Row>[] in, boolean live, int partitions, Delay delay, long idleMillis, LateRows late) {
     this.spec = text;
     JsonNode spec = spec();
     this.kind = spec.get("kind").asText();
     this.live = live;
-    this.chained = chained;
+    this.inputs = in.length;
+    this.rows = columns(in);
     this.delay = delay;
     this.idleMillis = idleMillis;
     this.late = late;
     this.lateDropped = spec.path("late").asText("keep").equals("drop");
-    this.rows = rows;
     this.input = new StructType(Arrays.copyOf(rows.fields(), spec.get("columns").size()));
     StructType key = new StructType();
     for (JsonNode name : spec.get("by")) {
@@ -83,6 +87,7 @@ public final class Operator implements Serializable {
     this.clocked = !spec.get("time").isNull();
     this.timeless = spec.path("timeless").asBoolean(spec.get("time").isNull());
     this.view = spec.path("view").asBoolean();
+    this.chained = isHeldBack(in[0]) || (inputs > 1 && !hasTable() && isHeldBack(in[1]));
     this.aggregates = new Aggregates(spec.get("aggregates"), input.size());
     this.early = spec.path("emit").asText("final").equals("early");
     this.changes = spec.path("changes").asBoolean();
@@ -102,19 +107,17 @@ public final class Operator implements Serializable {
   }
 
   /**
-   * The rows of the operator that the spec describes. Each input has the user's columns and then the inputs of the aggregates;
-   * of several, which have the same columns, only the first one's rows have a clock.
+   * The rows of the operator that the spec describes. Its one or two inputs have the same columns: the user's, and then the
+   * inputs of the aggregates.
    */
   public static Dataset<Row> rows(Dataset<Row>[] in, String spec, String query, boolean live, Delay delay, long idleMillis,
       LateRows late) {
     SparkSession session = in[0].sparkSession();
     int partitions = Integer.parseInt(session.conf().get("spark.sql.shuffle.partitions"));
-    boolean chained = Arrays.stream(in).anyMatch(Operator::isHeldBack);
-    Operator operator = new Operator(spec, columns(in), live, chained, partitions, delay, idleMillis, late);
+    Operator operator = new Operator(spec, in, live, partitions, delay, idleMillis, late);
     BatchWatermark watermark = new BatchWatermark(query, session);
     Dataset<byte[]> messages = operator.messages(in[0], watermark, false);
-    boolean table = operator.clocked && operator.timeless;
-    for (int i = 1; i < in.length; i++) messages = messages.union(operator.messages(in[i], watermark, table));
+    if (in.length > 1) messages = messages.union(operator.messages(in[1], watermark, operator.hasTable()));
     Dataset<Row> routed = messages.toDF("message")
         .select(Invocation.of(new Message.Shard(), "of", DataTypes.IntegerType, functions.col("message")).as("shard"),
             functions.col("message"));
@@ -144,14 +147,28 @@ public final class Operator implements Serializable {
   }
 
   private static boolean isHeldBack(Dataset<Row> in) {
-    boolean[] found = {false};
-    ((org.apache.spark.sql.classic.Dataset<Row>) in).logicalPlan().foreach(node -> {
-      if (node instanceof TransformWithState one && (Object) one.statefulProcessor() instanceof ShardProcessor<?> before) {
-        found[0] |= before.operator.holdsBack();
-      }
-      return null;
-    });
-    return found[0];
+    return isHeldBack(((org.apache.spark.sql.classic.Dataset<Row>) in).logicalPlan());
+  }
+
+  private static boolean isHeldBack(LogicalPlan plan) {
+    List<LogicalPlan> inputs = CollectionConverters.asJava(plan.children());
+    if (plan instanceof TransformWithState one && (Object) one.statefulProcessor() instanceof ShardProcessor<?> before) {
+      if (before.operator.holdsBack()) return true;
+      if (before.operator.hasTable()) inputs = List.of(first(plan));
+    }
+    return inputs.stream().anyMatch(Operator::isHeldBack);
+  }
+
+  /** The first of the inputs of an operator. */
+  private static LogicalPlan first(LogicalPlan operator) {
+    LogicalPlan below = operator;
+    while (!(below instanceof Union) && below.children().size() == 1) below = below.children().head();
+    return below.children().head();
+  }
+
+  /** Whether the second of its inputs is a table beside a stream, whose rows have no time. */
+  private boolean hasTable() {
+    return inputs > 1 && clocked && timeless;
   }
 
   /** Whether rows come out when a time has passed; what is only looked up comes out at once. */

@@ -100,6 +100,7 @@ public final class RecordDecoder implements Serializable {
       gaugePartition = partition;
       if (clock != null) time = clock.partition(partition);
       origin = Origin.current();
+      gauge.set(Meter.OFFSET, offset); // a batch that is run again reads again
     }
     origin.set(topic, partition, offset, timestamp / 1000);
     gauge.add(Meter.ROWS);

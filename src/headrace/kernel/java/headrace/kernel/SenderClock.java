@@ -8,6 +8,8 @@ package headrace.kernel;
  */
 final class SenderClock {
   static final long UNKNOWN = Message.NO_TIME;
+  /** That of a task that sends what has no time: nobody is to wait for it. */
+  static final long NONE = Long.MAX_VALUE;
   private static final int DELAY_ROWS = 1000;
 
   private final Delay delay;

@@ -12,12 +12,9 @@ final class Senders {
   private final HashMap<Integer, long[]> known = new HashMap<>();
   private final long openedAt = System.currentTimeMillis();
   private final long idleMillis;
-  private final boolean besideTable;
 
-  /** With `besideTable` some of the senders, which say so by a clock that is unknown, send a table, and have no clock. */
-  Senders(long idleMillis, boolean besideTable) {
+  Senders(long idleMillis) {
     this.idleMillis = idleMillis;
-    this.besideTable = besideTable;
   }
 
   /** The clock of the slowest when one of so many has spoken; {@link SenderClock#UNKNOWN} before all have. */
@@ -27,11 +24,10 @@ final class Senders {
     one[0] = Math.max(one[0], clock);
     one[1] = wall;
     if (known.size() < count && wall - openedAt < idleMillis) return SenderClock.UNKNOWN;
-    long slowest = Long.MAX_VALUE;
+    long slowest = SenderClock.NONE;
     for (long[] other : known.values()) {
-      if (wall - other[1] >= idleMillis || (besideTable && other[0] == SenderClock.UNKNOWN)) continue;
-      slowest = Math.min(slowest, other[0]);
+      if (wall - other[1] < idleMillis) slowest = Math.min(slowest, other[0]);
     }
-    return slowest == Long.MAX_VALUE ? SenderClock.UNKNOWN : slowest;
+    return slowest == SenderClock.NONE ? SenderClock.UNKNOWN : slowest;
   }
 }

@@ -97,7 +97,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
 
     Sent(Iterator<byte[]> rows) {
       this.rows = rows;
-      if (operator.live && clockless) tell(SenderClock.UNKNOWN);
+      if (operator.live && clockless) tell(SenderClock.NONE);
     }
 
     @Override

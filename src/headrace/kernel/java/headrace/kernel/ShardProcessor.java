@@ -171,7 +171,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       gauge = operator.late.gauge(TaskContext.getPartitionId());
       projection = UnsafeProjection.create(operator.output);
       row = new UnsafeRow(operator.rows.size());
-      senders = new Senders(follows() ? NEVER : operator.idleMillis, operator.timeless);
+      senders = new Senders(follows() ? NEVER : operator.idleMillis);
       now = horizon = Long.MIN_VALUE;
       opened();
     }
