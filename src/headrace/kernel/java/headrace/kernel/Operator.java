@@ -151,7 +151,7 @@ public final class Operator implements Serializable {
   }
 
   private static boolean isHeldBack(LogicalPlan plan) {
-    List<LogicalPlan> inputs = CollectionConverters.asJava(plan.children());
+    List<LogicalPlan> inputs = inputs(plan);
     if (plan instanceof TransformWithState one && (Object) one.statefulProcessor() instanceof ShardProcessor<?> before) {
       if (before.operator.holdsBack()) return true;
       if (before.operator.hasTable()) inputs = List.of(first(plan));
@@ -159,11 +159,15 @@ public final class Operator implements Serializable {
     return inputs.stream().anyMatch(Operator::isHeldBack);
   }
 
-  /** The first of the inputs of an operator. */
+  /** The first of the two inputs of an operator. */
   private static LogicalPlan first(LogicalPlan operator) {
     LogicalPlan below = operator;
-    while (!(below instanceof Union) && below.children().size() == 1) below = below.children().head();
-    return below.children().head();
+    while (!(below instanceof Union)) below = inputs(below).get(0);
+    return inputs(below).get(0);
+  }
+
+  private static List<LogicalPlan> inputs(LogicalPlan of) {
+    return CollectionConverters.asJava(of.children());
   }
 
   /** Whether the second of its inputs is a table beside a stream, whose rows have no time. */
