@@ -1,16 +1,25 @@
 package headrace.kernel;
 
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.function.ObjIntConsumer;
 import java.util.function.Predicate;
 
-/** Rows, each so many times; less than none where a row was taken back before it came. Most have one row, and no map. */
+/**
+ * Rows, each so many times; less than none where a row was taken back before it came.
+ *
+ * <p>Most only grow, or stay small: they are a list, in which a row that is there twice stands twice. Where a row is to be found
+ * among many they become a map.
+ */
 final class Bag {
-  private Key only;
-  private int times;
-  private LinkedHashMap<Key, Integer> several;
+  private static final int FEW = 16;
+  private static final byte[][] NONE = {};
+
+  private byte[][] listed = NONE;
+  private int size;
+  private LinkedHashMap<Key, Integer> counted;
   private int total;
 
   /** How many rows there are. */
@@ -19,66 +28,86 @@ final class Bag {
   }
 
   boolean isEmpty() {
-    return only == null && several == null;
+    return size == 0 && counted == null;
   }
 
-  void add(Key row, int more) {
+  void add(byte[] row, int more) {
+    if (more == 0) return;
     total += more;
-    if (several == null && (only == null || only.equals(row))) {
-      times += more;
-      only = times == 0 ? null : row;
+    if (counted == null && more > 0) {
+      for (int i = 0; i < more; i++) append(row);
       return;
     }
-    if (several == null) {
-      several = new LinkedHashMap<>();
-      several.put(only, times);
-      only = null;
-      times = 0;
+    if (counted == null && more == -1 && size <= FEW && delete(row)) return;
+    if (counted == null) {
+      counted = new LinkedHashMap<>();
+      for (int i = 0; i < size; i++) counted.merge(new Key(listed[i]), 1, Integer::sum);
+      listed = NONE;
+      size = 0;
     }
-    several.merge(row, more, (known, added) -> known + added == 0 ? null : known + added);
-    if (several.isEmpty()) several = null;
+    counted.merge(new Key(row), more, (known, added) -> known + added == 0 ? null : known + added);
+    if (counted.isEmpty()) counted = null;
   }
 
+  private void append(byte[] row) {
+    if (size == listed.length) listed = Arrays.copyOf(listed, Math.max(1, 2 * size));
+    listed[size++] = row;
+  }
+
+  private boolean delete(byte[] row) {
+    for (int i = 0; i < size; i++) {
+      if (!Arrays.equals(listed[i], row)) continue;
+      System.arraycopy(listed, i + 1, listed, i, --size - i);
+      listed[size] = null;
+      return true;
+    }
+    return false;
+  }
+
+  /** The rows, each with how often it is there; one that is there several times may come several times. */
   void each(ObjIntConsumer<byte[]> to) {
-    if (only != null) to.accept(only.bytes, times);
-    if (several == null) return;
-    for (Map.Entry<Key, Integer> one : several.entrySet()) to.accept(one.getKey().bytes, one.getValue());
+    for (int i = 0; i < size; i++) to.accept(listed[i], 1);
+    if (counted == null) return;
+    for (Map.Entry<Key, Integer> one : counted.entrySet()) to.accept(one.getKey().bytes, one.getValue());
   }
 
   /** Forgets rows; whether there were any. */
   boolean removeIf(Predicate<byte[]> over) {
     Bag left = new Bag();
+    boolean[] found = {false};
     each((row, count) -> {
-      if (!over.test(row)) left.add(new Key(row), count);
+      if (over.test(row)) found[0] = true;
+      else left.add(row, count);
     });
-    boolean changed = left.total != total || left.distinct() != distinct();
-    only = left.only;
-    times = left.times;
-    several = left.several;
+    listed = left.listed;
+    size = left.size;
+    counted = left.counted;
     total = left.total;
-    return changed;
+    return found[0];
   }
 
-  private int distinct() {
-    return several != null ? several.size() : only != null ? 1 : 0;
+  private int entries() {
+    return counted == null ? size : counted.size();
   }
 
   Bag copy() {
     Bag copy = new Bag();
-    each((row, count) -> copy.add(new Key(row), count));
+    each(copy::add);
     return copy;
   }
 
   void write(ByteSink out) {
-    out.putInt(distinct());
+    out.putInt(entries());
     each((row, count) -> out.putInt(count).putSized(row));
   }
 
   static Bag read(ByteBuffer in) {
     Bag bag = new Bag();
-    for (int i = 0, size = in.getInt(); i < size; i++) {
+    int size = in.getInt();
+    if (size > 0) bag.listed = new byte[size][];
+    for (int i = 0; i < size; i++) {
       int times = in.getInt();
-      bag.add(new Key(Value.sized(in)), times);
+      bag.add(Value.sized(in), times);
     }
     return bag;
   }

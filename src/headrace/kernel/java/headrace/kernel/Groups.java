@@ -120,16 +120,16 @@ final class Groups extends ShardProcessor<Object> {
   }
 
   @Override
-  void settle() {
-    for (Map.Entry<Key, Object[]> change : touched.entrySet()) {
-      Key key = change.getKey();
-      Group group = (Group) store.get(ALL, key);
-      operator.aggregates.save(group.values, pages);
-      if (group.rows == 0 && operator.aggregates.isClear(group.values)) store.remove(ALL, key);
-      else store.put(ALL, key, group);
-      Object[] before = change.getValue(), after = told(key, group);
-      if (!Arrays.deepEquals(before, after)) replace(before, after);
-    }
-    touched.clear();
+  boolean settle() {
+    Map.Entry<Key, Object[]> change = poll(touched);
+    if (change == null) return false;
+    Key key = change.getKey();
+    Group group = (Group) store.get(ALL, key);
+    operator.aggregates.save(group.values, pages);
+    if (group.rows == 0 && operator.aggregates.isClear(group.values)) store.remove(ALL, key);
+    else store.put(ALL, key, group);
+    Object[] before = change.getValue(), after = told(key, group);
+    if (!Arrays.deepEquals(before, after)) replace(before, after);
+    return true;
   }
 }

@@ -107,14 +107,14 @@ final class History extends ShardProcessor<ArrayList<History.Change>> {
   }
 
   @Override
-  void settle() {
-    for (Map.Entry<Key, List<Object[]>> entry : touched.entrySet()) {
-      List<Object[]> before = entry.getValue(), after = versions(store.get(ALL, entry.getKey()));
-      for (int i = 0; i < Math.max(before.size(), after.size()); i++) {
-        Object[] old = i < before.size() ? before.get(i) : null, next = i < after.size() ? after.get(i) : null;
-        if (!Arrays.deepEquals(old, next)) replace(old, next);
-      }
+  boolean settle() {
+    Map.Entry<Key, List<Object[]>> change = poll(touched);
+    if (change == null) return false;
+    List<Object[]> before = change.getValue(), after = versions(store.get(ALL, change.getKey()));
+    for (int i = 0; i < Math.max(before.size(), after.size()); i++) {
+      Object[] old = i < before.size() ? before.get(i) : null, next = i < after.size() ? after.get(i) : null;
+      if (!Arrays.deepEquals(old, next)) replace(old, next);
     }
-    touched.clear();
+    return true;
   }
 }

@@ -173,7 +173,9 @@ final class IntervalJoin extends ShardProcessor<IntervalJoin.Near> {
   }
 
   @Override
-  void settle() {}
+  boolean settle() {
+    return false;
+  }
 
   @Override
   void pass() {

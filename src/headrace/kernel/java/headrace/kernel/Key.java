@@ -11,12 +11,12 @@ final class Key {
 
   Key(byte[] bytes) {
     this.bytes = bytes;
-    this.hash = hash(bytes);
+    this.hash = hash(bytes, 0, bytes.length);
   }
 
   /** Part of the layout of the state: it says in which shard and bucket a key is. */
-  static int hash(byte[] bytes) {
-    return Murmur3_x86_32.hashUnsafeBytes2(bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length, 0x68616365);
+  static int hash(byte[] bytes, int from, int length) {
+    return Murmur3_x86_32.hashUnsafeBytes2(bytes, Platform.BYTE_ARRAY_OFFSET + from, length, 0x68616365);
   }
 
   @Override

@@ -3,6 +3,7 @@ package headrace.kernel;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -43,7 +44,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   private final int to;
   private final long size;
   private transient PriorityQueue<Alarm> alarms;
-  private transient ArrayList<Arrived> arrived;
+  private transient ArrayDeque<Arrived> arrived;
   private transient LinkedHashMap<Key, Bag> before;
   /** By sender what is not there in whole. */
   private transient HashMap<Integer, Bundle> bundles;
@@ -134,7 +135,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   @Override
   @SuppressWarnings("unchecked")
   void opened() {
-    arrived = new ArrayList<>();
+    arrived = new ArrayDeque<>();
     before = new LinkedHashMap<>();
     bundles = new HashMap<>();
     if (store.index == null) {
@@ -197,7 +198,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
     Held table = store.get(TABLE, key);
     if (table == null) table = new Held(new Bag());
     if (kept > 0 && !before.containsKey(key)) before.put(key, table.rows.copy());
-    table.rows.add(new Key(change.row), change.count);
+    table.rows.add(change.row, change.count);
     if (to >= 0) {
       table.rows.removeIf(this::isForgotten);
       remind(key, change.row);
@@ -232,7 +233,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   }
 
   @Override
-  void settle() {
+  boolean settle() {
     if (!bundles.isEmpty()) {
       long now = System.nanoTime();
       bundles.values().removeIf(one -> {
@@ -242,8 +243,9 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
       });
     }
     hearOfChanges();
-    for (Arrived one : arrived) answer(one.key, one.event);
-    arrived.clear();
+    Arrived one = arrived.poll();
+    if (one != null) answer(one.key, one.event);
+    return one != null;
   }
 
   private void answer(Key key, Event event) {
@@ -294,10 +296,10 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
     Bag difference = new Bag();
     long time = time(event);
     old.each((row, count) -> {
-      if (isValid(row, time)) difference.add(new Key(row), count);
+      if (isValid(row, time)) difference.add(row, count);
     });
     rows.each((row, count) -> {
-      if (isValid(row, time)) difference.add(new Key(row), -count);
+      if (isValid(row, time)) difference.add(row, -count);
     });
     return difference.isEmpty();
   }

@@ -16,11 +16,12 @@ import org.apache.spark.unsafe.Platform;
  * <li>{@link #ROW}: the clock of the sender, the event time, the key, in live mode the {@link Origin}, the row;
  * <li>{@link #PARTIAL}: a pane, a key, how many rows of both there were, what the aggregates have gathered of them;
  * <li>{@link #SESSION}: a key, what was gathered of rows that belong together;
- * <li>{@link #CLOCK}: the clock of the sender.
+ * <li>{@link #CLOCK}: the clock of the sender;
+ * <li>{@link #PARCEL}: other messages, each after its length ({@link Parcels}).
  * </ul>
  *
  * The clock of a sender is its number, how many senders there are, and its watermark; it is meant for live mode. There the
- * kind of a row tells its {@link Wave}, too. All but {@link #CLOCK} end with the time of the record that they were made of, or
+ * kind of a row tells its {@link Wave}, too. Rows, partials and sessions end with the time of the record that they were made of, or
  * the mean of several.
  */
 final class Message {
@@ -28,6 +29,7 @@ final class Message {
   static final byte PARTIAL = 1;
   static final byte CLOCK = 2;
   static final byte SESSION = 3;
+  static final byte PARCEL = 4;
   static final int HEAD = 1 + Integer.BYTES;
   static final long NO_TIME = Long.MIN_VALUE;
   private static final byte[] NOTHING = {};
@@ -45,17 +47,21 @@ final class Message {
   }
 
   /** The time of the record, at the end of a message or wrapped row. */
-  static long recordTime(byte[] message) {
-    return ByteBuffer.wrap(message).getLong(message.length - Long.BYTES);
+  static long recordTime(ByteBuffer message) {
+    return message.getLong(message.limit() - Long.BYTES);
   }
 
-  /** Reads the shard out of a message. */
+  static int shard(byte[] message) {
+    return ByteBuffer.wrap(message).getInt(1);
+  }
+
+  /** {@link #shard} as a column. */
   public static final class Shard implements Serializable {
     private static final long serialVersionUID = 1L;
 
     /** Called by Spark. */
     public int of(byte[] message) {
-      return ByteBuffer.wrap(message).getInt(1);
+      return shard(message);
     }
   }
 

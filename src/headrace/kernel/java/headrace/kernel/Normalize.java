@@ -81,14 +81,14 @@ final class Normalize extends ShardProcessor<Normalize.Version> {
   }
 
   @Override
-  void settle() {
-    for (Map.Entry<Key, Touched> change : touched.entrySet()) {
-      byte[] before = change.getValue().before;
-      Version after = store.get(ALL, change.getKey());
-      if (before != null && after != null && Arrays.equals(before, after.row)) continue;
-      replace(before == null ? null : values(before), after == null ? null : ResultRow.plus(values(after.row)));
-    }
-    touched.clear();
+  boolean settle() {
+    Map.Entry<Key, Touched> change = poll(touched);
+    if (change == null) return false;
+    byte[] before = change.getValue().before;
+    Version after = store.get(ALL, change.getKey());
+    if (before != null && after != null && Arrays.equals(before, after.row)) return true;
+    replace(before == null ? null : values(before), after == null ? null : ResultRow.plus(values(after.row)));
+    return true;
   }
 
   private Object[] values(byte[] row) {

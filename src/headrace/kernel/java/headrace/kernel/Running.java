@@ -101,13 +101,14 @@ final class Running extends ShardProcessor<Running.Group> {
   }
 
   @Override
-  void settle() {
-    if (every > 0) return;
+  boolean settle() {
+    if (every > 0) return false;
     for (Key key : waiting) {
       Group group = store.get(ALL, key);
       if (group.untold >= everyRows) tell(key, group);
     }
     waiting.clear();
+    return false;
   }
 
   private void tell(Key key, Group group) {

@@ -145,15 +145,16 @@ final class Sessions extends ShardProcessor<ArrayList<Session>> {
   }
 
   @Override
-  void settle() {
-    for (Map.Entry<Key, ArrayList<Object[]>> entry : touched.entrySet()) {
-      ArrayList<Object[]> before = entry.getValue(), after = new ArrayList<>();
-      for (Session session : store.get(ALL, entry.getKey())) if (given(session)) after.add(values(entry.getKey(), session));
-      before.removeIf(old -> after.removeIf(one -> Arrays.deepEquals(one, old)));
-      for (Object[] one : after) replace(withStart(before, one[start]), one);
-      for (Object[] old : before) emit(ResultRow.minus(old));
-    }
-    touched.clear();
+  boolean settle() {
+    Map.Entry<Key, ArrayList<Object[]>> change = poll(touched);
+    if (change == null) return false;
+    Key key = change.getKey();
+    ArrayList<Object[]> before = change.getValue(), after = new ArrayList<>();
+    for (Session session : store.get(ALL, key)) if (given(session)) after.add(values(key, session));
+    before.removeIf(old -> after.removeIf(one -> Arrays.deepEquals(one, old)));
+    for (Object[] one : after) replace(withStart(before, one[start]), one);
+    for (Object[] old : before) emit(ResultRow.minus(old));
+    return true;
   }
 
   /** Takes the result with this start out of the list, if it is there. */

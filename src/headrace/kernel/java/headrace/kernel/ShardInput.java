@@ -48,6 +48,11 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
 
   @Override
   public Iterator<byte[]> call(Iterator<byte[]> rows) {
+    Iterator<byte[]> messages = messages(rows);
+    return operator.live ? messages : new Parcels(messages);
+  }
+
+  private Iterator<byte[]> messages(Iterator<byte[]> rows) {
     if (!gathers) return new Sent(rows);
     return switch (operator.kind) {
       case "aggregate" -> new GatheredGroups(rows);
@@ -66,8 +71,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
   }
 
   private byte[] message(byte[] wrapped, int wave, int sender, int senders, long clock) {
-    int keySize = keySize(wrapped);
-    int shard = operator.shard(Key.hash(Arrays.copyOfRange(wrapped, 12, 12 + keySize)));
+    int shard = operator.shard(Key.hash(wrapped, 12, keySize(wrapped)));
     byte[] out = new byte[Message.HEAD + 16 + wrapped.length];
     ByteBuffer.wrap(out).put(Message.row(wave)).putInt(shard).putInt(sender).putInt(senders).putLong(clock).put(wrapped);
     return out;
@@ -190,7 +194,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
       }
       int keySize = keySize(wrapped);
       row.pointTo(wrapped, Platform.BYTE_ARRAY_OFFSET + 12 + keySize, wrapped.length - 12 - keySize - Long.BYTES);
-      gathering.add(Message.recordTime(wrapped));
+      gathering.add(Message.recordTime(ByteBuffer.wrap(wrapped)));
       Key key = key(wrapped);
       if (sample != null && sample.isNext()) sample.note(key);
       gather(at, key, row, wrapped);

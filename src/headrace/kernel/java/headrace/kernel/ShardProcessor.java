@@ -3,7 +3,10 @@ package headrace.kernel;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
@@ -141,8 +144,17 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     throw new UnsupportedOperationException();
   }
 
-  /** After messages: gives what has changed. */
-  abstract void settle();
+  /** After messages: gives what has changed, some of it; whether there may be more. */
+  abstract boolean settle();
+
+  /** The first of what was touched, which is no longer there then; null when there is none. */
+  static <K, T> Map.Entry<K, T> poll(LinkedHashMap<K, T> touched) {
+    if (touched.isEmpty()) return null;
+    java.util.Iterator<Map.Entry<K, T>> first = touched.entrySet().iterator();
+    Map.Entry<K, T> one = first.next();
+    first.remove();
+    return one;
+  }
 
   /** In live mode, before the state is written: does what was put off. */
   void finish() {}
@@ -175,17 +187,22 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       now = horizon = Long.MIN_VALUE;
       opened();
     }
-    out = new ArrayList<>();
-    origins = operator.live ? new ArrayList<>() : null;
-    pairs = new ArrayList<>();
-    backs = new ArrayList<>();
+    begin();
     lastPair = Origin.nextGroup(lastPair);
-    times = new Origin.Times();
     received = new Origin.Mean();
     time = Origin.NO_TIME;
     taken = new int[2];
     now = Math.max(now, follows() ? recorded.before() : clock.getCurrentWatermarkInMs() * 1000);
     if (operator.live) horizon = now;
+  }
+
+  /** Begins with results. */
+  private void begin() {
+    out = new ArrayList<>();
+    origins = operator.live ? new ArrayList<>() : null;
+    pairs = new ArrayList<>();
+    backs = new ArrayList<>();
+    times = new Origin.Times();
   }
 
   /** Whether the clock is only what senders say, and not Spark's. */
@@ -204,12 +221,57 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   public Iterator<Row> handleInputRows(Row key, Iterator<Row> rows, TimerValues clock) {
     int shard = key.getInt(0);
     open(shard, clock);
-    while (rows.hasNext()) receive(rows.next().getAs(MESSAGE));
+    if (!operator.live) return scala.jdk.javaapi.CollectionConverters.asScala(new Work(shard, rows));
+    while (rows.hasNext()) receive(ByteBuffer.wrap(rows.next().getAs(MESSAGE)));
     time = received.value();
-    settle();
+    while (settle()) {}
     pass();
     close(shard);
-    return result();
+    return scala.jdk.javaapi.CollectionConverters.asScala(result());
+  }
+
+  /** The results of a batch in exact mode: what is next to be done is done when all that is there was passed on. */
+  private final class Work implements java.util.Iterator<Row> {
+    private static final int ENOUGH = 1000;
+    private final int shard;
+    private final Iterator<Row> messages;
+    private java.util.Iterator<Row> given = Collections.emptyIterator();
+    private boolean settling;
+    private boolean done;
+
+    Work(int shard, Iterator<Row> messages) {
+      this.shard = shard;
+      this.messages = messages;
+    }
+
+    @Override
+    public boolean hasNext() {
+      while (!given.hasNext()) {
+        if (done) return false;
+        begin();
+        while (!done && out.size() < ENOUGH) step();
+        given = result();
+      }
+      return true;
+    }
+
+    private void step() {
+      if (messages.hasNext()) {
+        receive(ByteBuffer.wrap(messages.next().getAs(MESSAGE)));
+        return;
+      }
+      if (!settling) time = received.value();
+      settling = true;
+      if (settle()) return;
+      pass();
+      close(shard);
+      done = true;
+    }
+
+    @Override
+    public Row next() {
+      return given.next();
+    }
   }
 
   @Override
@@ -226,14 +288,17 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     pass();
     if (ends) write(shard);
     else close(shard);
-    return result();
+    return scala.jdk.javaapi.CollectionConverters.asScala(result());
   }
 
-  private void receive(byte[] message) {
-    ByteBuffer in = ByteBuffer.wrap(message);
+  private void receive(ByteBuffer in) {
     byte kind = in.get();
     in.getInt();
-    if (kind != Message.CLOCK) received.add(time = Message.recordTime(message));
+    if (kind == Message.PARCEL) {
+      Parcels.each(in, this::receive);
+      return;
+    }
+    if (kind != Message.CLOCK) received.add(time = Message.recordTime(in));
     if (kind == Message.PARTIAL) {
       long pane = in.getLong();
       take(new Key(Value.sized(in)), pane, in.getInt(), operator.aggregates.read(in));
@@ -258,7 +323,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
         bundle = in.getLong();
         bundled = in.getInt();
       }
-      row.pointTo(message, Platform.BYTE_ARRAY_OFFSET + in.position(), in.remaining() - Long.BYTES);
+      row.pointTo(in.array(), Platform.BYTE_ARRAY_OFFSET + in.position(), in.remaining() - Long.BYTES);
       if (at == Message.NO_TIME && !operator.timeless) late(null);
       else take(key, at, row);
     }
@@ -346,7 +411,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     out.add(RowFactory.create((Object) row));
   }
 
-  private Iterator<Row> result() {
+  private java.util.Iterator<Row> result() {
     for (Back back : backs) {
       pair = back.pair;
       give(back.row, back.origin);
@@ -357,6 +422,6 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     int[] done = taken;
     out = null;
     java.util.Iterator<Row> each = Origin.telling(given, origins, times, operator.live ? () -> gauge.taken(done) : () -> {});
-    return scala.jdk.javaapi.CollectionConverters.asScala(operator.view ? Origin.pairing(each, pairs) : each);
+    return operator.view ? Origin.pairing(each, pairs) : each;
   }
 }

@@ -3,7 +3,6 @@ package headrace.kernel;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -41,18 +40,13 @@ final class ShardStore<V> {
     V read(ByteBuffer in);
   }
 
-  private static final class Bucket<V> {
-    final HashMap<Key, V> values = new HashMap<>();
-    final HashSet<Key> changed = new HashSet<>();
-  }
-
   private final class Group {
     final long id;
     final int[] chunks = new int[BUCKETS];
     final int[] sizes = new int[BUCKETS];
     final int[] lengths = new int[BUCKETS];
     @SuppressWarnings("unchecked")
-    final Bucket<V>[] buckets = new Bucket[BUCKETS];
+    final KeyTable<V>[] buckets = new KeyTable[BUCKETS];
     boolean read;
     boolean changed;
 
@@ -146,7 +140,7 @@ final class ShardStore<V> {
 
   V get(long group, Key key) {
     Group found = groups.get(group);
-    return found == null ? null : bucket(found, key).values.get(key);
+    return found == null ? null : bucket(found, key).get(key);
   }
 
   /** Sets a value, or notes that the one that is there was changed. */
@@ -156,19 +150,15 @@ final class ShardStore<V> {
       groups.put(group, found = new Group(group, true));
       rootChanged = true;
     }
-    Bucket<V> bucket = bucket(found, key);
-    if (bucket.values.put(key, value) == null) entries++;
-    bucket.changed.add(key);
+    if (bucket(found, key).put(key, value)) entries++;
     changed.add(found);
   }
 
   void remove(long group, Key key) {
     Group found = groups.get(group);
     if (found == null) return;
-    Bucket<V> bucket = bucket(found, key);
-    if (bucket.values.remove(key) == null) return;
+    if (!bucket(found, key).remove(key)) return;
     entries--;
-    bucket.changed.add(key);
     changed.add(found);
   }
 
@@ -178,7 +168,7 @@ final class ShardStore<V> {
     if (found == null) return;
     read(found);
     for (int b = 0; b < BUCKETS; b++) {
-      if (found.buckets[b] != null) entries -= found.buckets[b].values.size();
+      if (found.buckets[b] != null) entries -= found.buckets[b].size();
       for (int c = 0; c < found.chunks[b]; c++) data.removeKey(name(group, b, c));
       storedEntries -= found.sizes[b];
       storedBytes -= found.lengths[b];
@@ -194,7 +184,7 @@ final class ShardStore<V> {
     read(found);
     for (int b = 0; b < BUCKETS; b++) {
       if (found.buckets[b] == null && found.chunks[b] == 0) continue;
-      load(found, b).values.forEach(to);
+      load(found, b).each(to);
     }
   }
 
@@ -208,7 +198,7 @@ final class ShardStore<V> {
     return storedBytes;
   }
 
-  private Bucket<V> bucket(Group group, Key key) {
+  private KeyTable<V> bucket(Group group, Key key) {
     read(group);
     return load(group, (key.hash >>> 16) & BUCKETS - 1);
   }
@@ -226,19 +216,18 @@ final class ShardStore<V> {
     }
   }
 
-  private Bucket<V> load(Group group, int number) {
-    Bucket<V> bucket = group.buckets[number];
+  private KeyTable<V> load(Group group, int number) {
+    KeyTable<V> bucket = group.buckets[number];
     if (bucket != null) return bucket;
-    bucket = group.buckets[number] = new Bucket<>();
+    bucket = group.buckets[number] = new KeyTable<>();
     for (int c = 0; c < group.chunks[number]; c++) {
       ByteBuffer in = ByteBuffer.wrap(data.getValue(name(group.id, number, c)));
       while (in.hasRemaining()) {
         Key key = new Key(Value.sized(in));
-        if (in.get() == 0) bucket.values.remove(key);
-        else bucket.values.put(key, codec.read(in));
+        bucket.load(key, in.get() == 0 ? null : codec.read(in));
       }
     }
-    entries += bucket.values.size();
+    entries += bucket.size();
     return bucket;
   }
 
@@ -246,24 +235,24 @@ final class ShardStore<V> {
   void flush() {
     for (Group group : changed) {
       for (int b = 0; b < BUCKETS; b++) {
-        Bucket<V> bucket = group.buckets[b];
-        if (bucket == null || bucket.changed.isEmpty()) continue;
+        KeyTable<V> bucket = group.buckets[b];
+        if (bucket == null || bucket.changes() == 0) continue;
         boolean anew = group.chunks[b] == 0 || group.chunks[b] >= MOST_CHUNKS
-            || 2 * bucket.changed.size() > bucket.values.size();
-        ByteSink out = new ByteSink(64 * (anew ? bucket.values.size() : bucket.changed.size()));
+            || 2 * bucket.changes() > bucket.size();
+        ByteSink out = new ByteSink(64 * (anew ? bucket.size() : bucket.changes()));
         if (anew) {
-          bucket.values.forEach((key, value) -> write(key, value, out));
+          bucket.each((key, value) -> write(key, value, out));
           for (int c = 1; c < group.chunks[b]; c++) data.removeKey(name(group.id, b, c));
           group.chunks[b] = 0;
         } else {
-          for (Key key : bucket.changed) write(key, bucket.values.get(key), out);
+          bucket.eachChange((key, value) -> write(key, value, out));
         }
         data.updateValue(name(group.id, b, group.chunks[b]++), out.bytes());
-        bucket.changed.clear();
+        bucket.written();
         int length = out.size() + (anew ? 0 : group.lengths[b]);
-        storedEntries += bucket.values.size() - group.sizes[b];
+        storedEntries += bucket.size() - group.sizes[b];
         storedBytes += length - group.lengths[b];
-        group.sizes[b] = bucket.values.size();
+        group.sizes[b] = bucket.size();
         group.lengths[b] = length;
       }
       ByteSink counts = new ByteSink(9 * BUCKETS);

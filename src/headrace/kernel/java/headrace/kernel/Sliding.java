@@ -196,23 +196,23 @@ final class Sliding extends ShardProcessor<Sliding.Slice> {
   }
 
   @Override
-  void settle() {
-    for (Map.Entry<Key, IdentityHashMap<Event, Object[]>> entry : touched.entrySet()) {
-      ArrayList<Map.Entry<Event, Object[]>> changing = new ArrayList<>(entry.getValue().entrySet());
-      changing.sort((a, b) -> Long.compare(a.getKey().at, b.getKey().at));
-      for (Map.Entry<Event, Object[]> change : changing) {
-        Event event = change.getKey();
-        Object[] before = change.getValue(), after = values(entry.getKey(), event);
-        if (before != null) {
-          int aggregates = operator.input.size();
-          if (Arrays.deepEquals(Arrays.copyOfRange(before, aggregates, before.length),
-              Arrays.copyOfRange(after, aggregates, after.length))) continue;
-          emit(ResultRow.minus(before));
-        }
-        give(entry.getKey(), event, after);
+  boolean settle() {
+    Map.Entry<Key, IdentityHashMap<Event, Object[]>> entry = poll(touched);
+    if (entry == null) return false;
+    ArrayList<Map.Entry<Event, Object[]>> changing = new ArrayList<>(entry.getValue().entrySet());
+    changing.sort((a, b) -> Long.compare(a.getKey().at, b.getKey().at));
+    for (Map.Entry<Event, Object[]> change : changing) {
+      Event event = change.getKey();
+      Object[] before = change.getValue(), after = values(entry.getKey(), event);
+      if (before != null) {
+        int aggregates = operator.input.size();
+        if (Arrays.deepEquals(Arrays.copyOfRange(before, aggregates, before.length),
+            Arrays.copyOfRange(after, aggregates, after.length))) continue;
+        emit(ResultRow.minus(before));
       }
+      give(entry.getKey(), event, after);
     }
-    touched.clear();
+    return true;
   }
 
   private void give(Key key, Event event, Object[] values) {

@@ -40,7 +40,7 @@ final class SortedBag<T> {
     void remove(long number);
   }
 
-  /** Items in order, and how often each is there. */
+  /** Items in order, and how often each is there; there are no `counts` as long as each is there once. */
   static final class Page<T> {
     final Items<T> of;
     private Object[] items;
@@ -50,7 +50,19 @@ final class SortedBag<T> {
     private Page(Items<T> of, int capacity) {
       this.of = of;
       items = new Object[capacity];
-      counts = new int[capacity];
+    }
+
+    private int count(int place) {
+      return counts == null ? 1 : counts[place];
+    }
+
+    private void count(int place, int count) {
+      if (counts == null && count == 1) return;
+      if (counts == null) {
+        counts = new int[items.length];
+        Arrays.fill(counts, 0, size, 1);
+      }
+      counts[place] = count;
     }
 
     @SuppressWarnings("unchecked")
@@ -73,19 +85,19 @@ final class SortedBag<T> {
     private void insert(int place, T item, int count) {
       if (size == items.length) {
         items = Arrays.copyOf(items, size * 2);
-        counts = Arrays.copyOf(counts, size * 2);
+        if (counts != null) counts = Arrays.copyOf(counts, size * 2);
       }
       System.arraycopy(items, place, items, place + 1, size - place);
-      System.arraycopy(counts, place, counts, place + 1, size - place);
+      if (counts != null) System.arraycopy(counts, place, counts, place + 1, size - place);
       items[place] = item;
-      counts[place] = count;
       size++;
+      count(place, count);
     }
 
     private void delete(int place) {
       size--;
       System.arraycopy(items, place + 1, items, place, size - place);
-      System.arraycopy(counts, place + 1, counts, place, size - place);
+      if (counts != null) System.arraycopy(counts, place + 1, counts, place, size - place);
       items[size] = null;
     }
 
@@ -94,7 +106,10 @@ final class SortedBag<T> {
       int from = size / 2;
       upper.size = size - from;
       System.arraycopy(items, from, upper.items, 0, upper.size);
-      System.arraycopy(counts, from, upper.counts, 0, upper.size);
+      if (counts != null) {
+        upper.counts = new int[upper.items.length];
+        System.arraycopy(counts, from, upper.counts, 0, upper.size);
+      }
       Arrays.fill(items, from, size, null);
       size = from;
       return upper;
@@ -103,17 +118,17 @@ final class SortedBag<T> {
     void write(ByteSink out) {
       out.putInt(size);
       for (int i = 0; i < size; i++) {
-        out.putInt(counts[i]);
+        out.putInt(count(i));
         of.write(item(i), out);
       }
     }
 
     static <T> Page<T> read(Items<T> of, ByteBuffer in) {
       int size = in.getInt();
-      Page<T> page = new Page<>(of, Math.max(4, size));
-      for (; page.size < size; page.size++) {
-        page.counts[page.size] = in.getInt();
-        page.items[page.size] = of.read(in);
+      Page<T> page = new Page<>(of, Math.max(1, size));
+      for (int i = 0; i < size; i++) {
+        int count = in.getInt();
+        page.insert(i, of.read(in), count);
       }
       return page;
     }
@@ -155,19 +170,19 @@ final class SortedBag<T> {
     if (times == 0) return;
     if (slots.isEmpty()) {
       Slot<T> only = new Slot<>();
-      only.page = new Page<>(of, 4);
+      only.page = new Page<>(of, 1);
       slots.add(only);
     }
     int number = slot(item);
     Slot<T> slot = slots.get(number);
     Page<T> page = page(slot);
     slot.changed = true;
-    int place = page.find(item), before = place < 0 ? 0 : page.counts[place], after = before + times;
+    int place = page.find(item), before = place < 0 ? 0 : page.count(place), after = before + times;
     if (before <= 0 && after > 0) positive++;
     if (before > 0 && after <= 0) positive--;
     if (place < 0) page.insert(-place - 1, item, after);
     else if (after == 0) page.delete(place);
-    else page.counts[place] = after;
+    else page.count(place, after);
     if (page.size > MOST) split(number, slot);
     else if (page.size == 0) drop(number, slot);
   }
@@ -208,7 +223,7 @@ final class SortedBag<T> {
   void each(Each<T> to) {
     for (Slot<T> slot : slots) {
       Page<T> page = page(slot);
-      for (int i = 0; i < page.size; i++) if (page.counts[i] > 0 && !to.take(page.item(i), page.counts[i])) return;
+      for (int i = 0; i < page.size; i++) if (page.count(i) > 0 && !to.take(page.item(i), page.count(i))) return;
     }
   }
 
@@ -216,7 +231,7 @@ final class SortedBag<T> {
   T first() {
     for (Slot<T> slot : slots) {
       Page<T> page = page(slot);
-      for (int i = 0; i < page.size; i++) if (page.counts[i] > 0) return page.item(i);
+      for (int i = 0; i < page.size; i++) if (page.count(i) > 0) return page.item(i);
     }
     return null;
   }
@@ -233,7 +248,7 @@ final class SortedBag<T> {
     Slot<T> slot = slots.get(number);
     Page<T> page = page(slot);
     slot.changed = true;
-    if (page.counts[page.size - 1] > 0) positive--;
+    if (page.count(page.size - 1) > 0) positive--;
     page.delete(page.size - 1);
     if (page.size == 0) drop(number, slot);
   }
@@ -241,7 +256,7 @@ final class SortedBag<T> {
   void addAll(SortedBag<T> other) {
     for (Slot<T> slot : other.slots) {
       Page<T> page = other.page(slot);
-      for (int i = 0; i < page.size; i++) add(page.item(i), page.counts[i]);
+      for (int i = 0; i < page.size; i++) add(page.item(i), page.count(i));
     }
   }
 

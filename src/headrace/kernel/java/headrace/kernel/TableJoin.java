@@ -60,7 +60,7 @@ final class TableJoin extends ShardProcessor<TableJoin.Partners> {
     Partners of = known == null ? new Partners() : known;
     Bag partners = of.rows[other];
     boolean aloneBefore = of.rows[mine].size() <= 0;
-    of.rows[mine].add(new Key(bytes), times);
+    of.rows[mine].add(bytes, times);
     boolean aloneNow = of.rows[mine].size() <= 0;
     boolean whole = sides.whole[other];
     if (whole && aloneBefore && !aloneNow) partners.each((partner, count) -> tell(other, partner, null, -count));
@@ -80,5 +80,7 @@ final class TableJoin extends ShardProcessor<TableJoin.Partners> {
   }
 
   @Override
-  void settle() {}
+  boolean settle() {
+    return false;
+  }
 }

@@ -109,25 +109,25 @@ final class Top extends ShardProcessor<Object> {
   }
 
   @Override
-  void settle() {
-    for (Map.Entry<Key, List<Ranking.Entry>> change : touched.entrySet()) {
-      SortedBag<Ranking.Entry> board = board(store.get(ALL, change.getKey()));
-      List<Ranking.Entry> before = change.getValue(), after = first(board);
-      if (places) {
-        for (int i = 0; i < Math.max(before.size(), after.size()); i++) {
-          Ranking.Entry old = i < before.size() ? before.get(i) : null, next = i < after.size() ? after.get(i) : null;
-          if (old != null && next != null && ranking.compare(old, next) == 0) continue;
-          replace(old == null ? null : values(old, i + 1), next == null ? null : values(next, i + 1));
-        }
-      } else {
-        differences(before, after).forEach(entry -> emit(ResultRow.minus(values(entry, 0))));
-        differences(after, before).forEach(entry -> emit(values(entry, 0)));
+  boolean settle() {
+    Map.Entry<Key, List<Ranking.Entry>> change = poll(touched);
+    if (change == null) return false;
+    SortedBag<Ranking.Entry> board = board(store.get(ALL, change.getKey()));
+    List<Ranking.Entry> before = change.getValue(), after = first(board);
+    if (places) {
+      for (int i = 0; i < Math.max(before.size(), after.size()); i++) {
+        Ranking.Entry old = i < before.size() ? before.get(i) : null, next = i < after.size() ? after.get(i) : null;
+        if (old != null && next != null && ranking.compare(old, next) == 0) continue;
+        replace(old == null ? null : values(old, i + 1), next == null ? null : values(next, i + 1));
       }
-      board.save(pages);
-      if (board.isEmpty()) store.remove(ALL, change.getKey());
-      else store.put(ALL, change.getKey(), board);
+    } else {
+      differences(before, after).forEach(entry -> emit(ResultRow.minus(values(entry, 0))));
+      differences(after, before).forEach(entry -> emit(values(entry, 0)));
     }
-    touched.clear();
+    board.save(pages);
+    if (board.isEmpty()) store.remove(ALL, change.getKey());
+    else store.put(ALL, change.getKey(), board);
+    return true;
   }
 
   /** What the ordered list has more than the other. */

@@ -36,7 +36,7 @@ final class Upserts extends ShardProcessor<Upserts.Held> {
         return;
       }
       if (more == null) more = new Bag();
-      more.add(new Key(of), times);
+      more.add(of, times);
     }
 
     /** Chooses the row that stands for the key: of several, which cannot be in a table, the greatest. */
@@ -47,9 +47,9 @@ final class Upserts extends ShardProcessor<Upserts.Held> {
         if (times > 0 && (best[0] == null || Arrays.compareUnsigned(other, best[0]) > 0)) best[0] = other;
       });
       if (best[0] != row) {
-        if (row != null) more.add(new Key(row), 1);
+        if (row != null) more.add(row, 1);
         row = best[0];
-        more.add(new Key(row), -1);
+        more.add(row, -1);
       }
       if (more.isEmpty()) more = null;
     }
@@ -107,18 +107,18 @@ final class Upserts extends ShardProcessor<Upserts.Held> {
   }
 
   @Override
-  void settle() {
-    for (Map.Entry<Key, byte[]> change : touched.entrySet()) {
-      byte[] before = change.getValue();
-      Held held = store.get(ALL, change.getKey());
-      held.settle();
-      if (held.isEmpty()) store.remove(ALL, change.getKey());
-      else store.put(ALL, change.getKey(), held);
-      if (Arrays.equals(before, held.row)) continue;
-      if (held.row != null) give(held.row);
-      else give(before, MINUS);
-    }
-    touched.clear();
+  boolean settle() {
+    Map.Entry<Key, byte[]> change = poll(touched);
+    if (change == null) return false;
+    byte[] before = change.getValue();
+    Held held = store.get(ALL, change.getKey());
+    held.settle();
+    if (held.isEmpty()) store.remove(ALL, change.getKey());
+    else store.put(ALL, change.getKey(), held);
+    if (Arrays.equals(before, held.row)) return true;
+    if (held.row != null) give(held.row);
+    else give(before, MINUS);
+    return true;
   }
 
   private void give(byte[] row, UTF8String change) {

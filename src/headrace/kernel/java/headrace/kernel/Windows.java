@@ -146,13 +146,12 @@ final class Windows extends ShardProcessor<Accumulator> {
   }
 
   @Override
-  void settle() {
-    for (Map.Entry<Window, Object[]> change : touched.entrySet()) {
-      Object[] before = change.getValue(), after = values(change.getKey());
-      if (Arrays.deepEquals(before, after)) continue;
-      replace(before, after);
-    }
-    touched.clear();
+  boolean settle() {
+    Map.Entry<Window, Object[]> change = poll(touched);
+    if (change == null) return false;
+    Object[] before = change.getValue(), after = values(change.getKey());
+    if (!Arrays.deepEquals(before, after)) replace(before, after);
+    return true;
   }
 
   @Override
