@@ -24,10 +24,10 @@ from headrace.parts import archive, jars, java, kernel_jar
 
 Report = Callable[[str], None]
 LOCAL_SLOTS = 64
-# State that fills half of the heap lets the collector mark all of it again and again, seconds of a core each time.
-_MARKING = "-XX:InitiatingHeapOccupancyPercent=70"
+# State that fills half of the heap lets the collector mark all of it again and again, seconds of a core each time. It
+# would go back to that by itself.
+_MARKING = ("-XX:InitiatingHeapOccupancyPercent=70", "-XX:-G1UseAdaptiveIHOP")
 
-_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -68,13 +68,14 @@ def session(
     files = [*jars.files(jars.CONNECTOR, report), kernel_jar.kernel_jar(report)]
     options = dict(_SETTINGS)
     if _is_local(master):
-        options |= {"spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS, "spark.driver.host": "127.0.0.1"}
+        options["spark.sql.streaming.checkpointFileManagerClass"] = bridge.CHECKPOINTS
+        options["spark.driver.host"] = "127.0.0.1"
         # The slots are for tasks that wait; a local collection is cut by the cores there are.
         options["spark.default.parallelism"] = str(os.cpu_count() or 2)
-    java_options = [_logging(), _MARKING, *archive.options(home, jars.spark_files())]
+    java_options = [_logging(), *_MARKING, *archive.options(home, jars.spark_files())]
     options |= {"spark.jars": ",".join(str(file) for file in files)}
     options["spark.driver.extraJavaOptions"] = " ".join(f'"{option}"' for option in java_options)
-    options["spark.executor.extraJavaOptions"] = _MARKING
+    options["spark.executor.extraJavaOptions"] = " ".join(_MARKING)
     if modules:
         options["spark.submit.pyFiles"] = ",".join(str(file) for file in modules)
     options |= dict(settings or {})

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 Clock = Any  # the kernel's object
 PLUGIN = "headrace.kernel.MeterPlugin"
 SHUFFLE = "headrace.kernel.PartitionShuffle"
+CHECKPOINTS = "headrace.kernel.LocalCheckpoints"
 TRANSACTIONAL_SINK = "headrace.kernel.TransactionalSink"
 IN_FLIGHT = "headrace.kernel.InFlight"
 PACKED = "__hr_row"
