@@ -20,7 +20,7 @@ class Manager:
 
     def __init__(self, spark: SparkSession, name: str, place: Path, umask: str = "022") -> None:
         self.jvm: Any = spark._jvm
-        settings = self.jvm.org.apache.hadoop.conf.Configuration(self.jvm.org.apache.spark.deploy.SparkHadoopUtil.get().conf())
+        settings = self.jvm.org.apache.hadoop.conf.Configuration()
         settings.set("fs.permissions.umask-mode", umask)
         settings.set("fs.file.impl.disable.cache", "true")
         self.place = place
