@@ -73,3 +73,12 @@ def test_a_file_is_replaced_only_when_it_may_be(spark: SparkSession, tmp_path: P
     with pytest.raises(Py4JJavaError, match="FileAlreadyExists"):
         manager.write("file", "third", overwrite=False)
     assert (tmp_path / "file").read_text() == "second"
+
+
+def test_a_directory_keeps_its_group(spark: SparkSession, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o2755)
+    manager = Manager(spark, bridge.CHECKPOINTS, shared)
+    manager.java.mkdirs(manager.path(manager.root, "a/b"))
+    assert _mode(shared / "a" / "b") == 0o2755

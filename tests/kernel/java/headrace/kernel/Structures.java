@@ -27,6 +27,7 @@ public final class Structures {
     for (int round = 0; round < Integer.parseInt(arguments[1]); round++) {
       checked.keyTable();
       checked.bag();
+      checked.repeats();
       checked.sortedBag();
       checked.parcels();
     }
@@ -109,6 +110,19 @@ public final class Structures {
       same(counts(bag), known, "the rows of a bag");
       same(bag.size(), known.values().stream().mapToInt(Integer::intValue).sum(), "how many rows there are");
       same(bag.isEmpty(), known.isEmpty(), "whether it is empty");
+    }
+  }
+
+  /** Rows that are there thousands of times take the room of a few. */
+  private void repeats() {
+    Bag bag = new Bag();
+    int different = 1 + dice.nextInt(20);
+    for (int i = 0; i < 5000; i++) bag.add(bytes(different), 1);
+    for (Bag one : List.of(bag, bag.copy(), read(bag))) {
+      int[] entries = {0};
+      one.each((row, times) -> entries[0]++);
+      same(entries[0] <= different, true, "that repeats are counted");
+      same(one.size(), 5000, "how many rows there are");
     }
   }
 

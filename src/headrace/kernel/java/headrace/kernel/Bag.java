@@ -11,10 +11,11 @@ import java.util.function.Predicate;
  * Rows, each so many times; less than none where a row was taken back before it came.
  *
  * <p>Most only grow, or stay small: they are a list, in which a row that is there twice stands twice. Where a row is to be found
- * among many they become a map.
+ * among many, or many are the same, they become a map.
  */
 final class Bag {
   private static final int FEW = 16;
+  private static final int MANY = 64;
   private static final byte[][] NONE = {};
 
   private byte[][] listed = NONE;
@@ -34,14 +35,10 @@ final class Bag {
   void add(byte[] row, int more) {
     if (more == 0) return;
     total += more;
-    if (counted == null && more > 0) {
-      for (int i = 0; i < more; i++) append(row);
-      return;
-    }
+    if (counted == null && more == 1 && append(row)) return;
     if (counted == null && more == -1 && size <= FEW && delete(row)) return;
     if (counted == null) {
-      counted = new LinkedHashMap<>();
-      for (int i = 0; i < size; i++) counted.merge(new Key(listed[i]), 1, Integer::sum);
+      counted = counts();
       listed = NONE;
       size = 0;
     }
@@ -49,9 +46,20 @@ final class Bag {
     if (counted.isEmpty()) counted = null;
   }
 
-  private void append(byte[] row) {
-    if (size == listed.length) listed = Arrays.copyOf(listed, Math.max(1, 2 * size));
+  /** Puts a row to the list, unless it has become long and half of it is repeats. */
+  private boolean append(byte[] row) {
+    if (size == listed.length) {
+      if (size >= MANY && 2 * counts().size() <= size) return false;
+      listed = Arrays.copyOf(listed, Math.max(1, 2 * size));
+    }
     listed[size++] = row;
+    return true;
+  }
+
+  private LinkedHashMap<Key, Integer> counts() {
+    LinkedHashMap<Key, Integer> counts = new LinkedHashMap<>();
+    for (int i = 0; i < size; i++) counts.merge(new Key(listed[i]), 1, Integer::sum);
+    return counts;
   }
 
   private boolean delete(byte[] row) {

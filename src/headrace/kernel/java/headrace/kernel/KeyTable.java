@@ -88,10 +88,7 @@ final class KeyTable<V> {
     if (changes == 0) return;
     Arrays.fill(changed, false);
     changes = 0;
-    if (used == size) return;
-    int length = keys.length;
-    while (length > LEAST && 6 * size < length) length /= 2;
-    resize(length);
+    if (4 * (used - size) > keys.length) resize();
   }
 
   @SuppressWarnings("unchecked")
@@ -111,18 +108,22 @@ final class KeyTable<V> {
   private int claim(Key key) {
     int place = place(key);
     if (keys[place] != null) return place;
-    if (3 * ++used > 2 * keys.length) {
-      resize(2 * keys.length);
-      used++;
+    if (3 * (used + 1) > 2 * keys.length) {
+      resize();
       place = place(key);
     }
+    used++;
     keys[place] = key;
     hashes[place] = key.hash;
     return place;
   }
 
-  /** Moves what has a value, or has changed. */
-  private void resize(int length) {
+  /** Moves what has a value, or has changed, to a table with room for as much again. */
+  private void resize() {
+    int kept = 0;
+    for (int i = 0; i < keys.length; i++) if (values[i] != null || changed[i]) kept++;
+    int length = LEAST;
+    while (length <= 2 * kept) length *= 2;
     Key[] keysBefore = keys;
     Object[] valuesBefore = values;
     boolean[] changedBefore = changed;
@@ -130,15 +131,14 @@ final class KeyTable<V> {
     values = new Object[length];
     hashes = new int[length];
     changed = new boolean[length];
-    used = 0;
     for (int i = 0; i < keysBefore.length; i++) {
-      if (keysBefore[i] == null || (valuesBefore[i] == null && !changedBefore[i])) continue;
+      if (valuesBefore[i] == null && !changedBefore[i]) continue;
       int place = place(keysBefore[i]);
       keys[place] = keysBefore[i];
       values[place] = valuesBefore[i];
       hashes[place] = keysBefore[i].hash;
       changed[place] = changedBefore[i];
-      used++;
     }
+    used = kept;
   }
 }

@@ -39,24 +39,33 @@ public final class LocalCheckpoints extends FileSystemBasedCheckpointFileManager
     public LocalFiles() {
       super(new RawFiles());
     }
+
+    /** The checksum follows the file: of one that is replaced it goes first, so that it is never beside another file. */
+    @Override
+    public boolean rename(Path from, Path to) throws IOException {
+      getRawFileSystem().delete(getChecksumFile(to), false);
+      return super.rename(from, to);
+    }
   }
 
   private static final class RawFiles extends RawLocalFileSystem {
     @Override
     public void setPermission(Path path, FsPermission wanted) throws IOException {
-      if (wanted.getStickyBit()) {
-        super.setPermission(path, wanted);
-        return;
-      }
       Set<PosixFilePermission> permissions = EnumSet.noneOf(PosixFilePermission.class);
       // They stand in the order of the bits, the owner's reading first.
       PosixFilePermission[] all = PosixFilePermission.values();
       for (int i = 0; i < all.length; i++) if ((wanted.toShort() >> all.length - 1 - i & 1) != 0) permissions.add(all[i]);
+      java.nio.file.Path file = pathToFile(path).toPath();
       try {
-        Files.setPosixFilePermissions(pathToFile(path).toPath(), permissions);
-      } catch (UnsupportedOperationException e) { // a disk without such permissions
-        super.setPermission(path, wanted);
+        if (!wanted.getStickyBit() && Files.getPosixFilePermissions(file).equals(permissions)) return;
+        if (!wanted.getStickyBit() && !Files.isDirectory(file)) {
+          Files.setPosixFilePermissions(file, permissions);
+          return;
+        }
+      } catch (UnsupportedOperationException e) {
+        // A disk without such permissions.
       }
+      super.setPermission(path, wanted); // directories, too: this would take the group from those below, and `chmod` does not
     }
   }
 }

@@ -46,6 +46,8 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   private transient PriorityQueue<Alarm> alarms;
   private transient ArrayDeque<Arrived> arrived;
   private transient LinkedHashMap<Key, Bag> before;
+  /** Whether rows of the stream are being answered. */
+  private transient boolean answering;
   /** By sender what is not there in whole. */
   private transient HashMap<Integer, Bundle> bundles;
 
@@ -234,18 +236,19 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
 
   @Override
   boolean settle() {
-    if (!bundles.isEmpty()) {
+    if (!answering) {
       long now = System.nanoTime();
       bundles.values().removeIf(one -> {
         if (now - one.since <= PATIENCE) return false;
         finish(one);
         return true;
       });
+      hearOfChanges();
     }
-    hearOfChanges();
     Arrived one = arrived.poll();
     if (one != null) answer(one.key, one.event);
-    return one != null;
+    answering = one != null;
+    return answering;
   }
 
   private void answer(Key key, Event event) {

@@ -15,6 +15,7 @@ import java.util.function.Consumer;
  */
 final class Parcels implements Iterator<byte[]> {
   private static final int SIZE = 1 << 16;
+  private static final int FIRST = 1 << 10;
 
   private final Iterator<byte[]> messages;
   private final Map<Integer, ByteSink> open = new HashMap<>();
@@ -37,7 +38,7 @@ final class Parcels implements Iterator<byte[]> {
   private void put(byte[] message) {
     int shard = Message.shard(message);
     ByteSink parcel = open.get(shard);
-    if (parcel == null) open.put(shard, parcel = new ByteSink(SIZE).put(Message.PARCEL).putInt(shard));
+    if (parcel == null) open.put(shard, parcel = new ByteSink(FIRST).put(Message.PARCEL).putInt(shard));
     parcel.putSized(message);
     if (parcel.size() < SIZE - message.length) return;
     closed.add(parcel.bytes());
