@@ -68,6 +68,8 @@ export default {
     reset() { this.rows.clear(); this.late = []; this.waiting = 0; this.soon(); },
     hold() {
       this.held = !this.held;
+      // What came before is shown now, and not a moment after: nothing may move while it is held.
+      if (this.held && this.timer !== null) { clearTimeout(this.timer); this.timer = null; this.arrange(); }
       if (!this.held) { const late = this.late; this.late = []; this.waiting = 0;
         for (const [changes, mark] of late) this.put(changes, mark); }
     },
