@@ -173,11 +173,6 @@ final class IntervalJoin extends ShardProcessor<IntervalJoin.Near> {
   }
 
   @Override
-  boolean settle() {
-    return false;
-  }
-
-  @Override
   void pass() {
     long clock = Math.max(now, store.marks[PASSED]);
     if (clock < due()) return;

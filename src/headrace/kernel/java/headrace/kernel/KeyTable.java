@@ -8,7 +8,7 @@ import java.util.function.BiConsumer;
  * Values by key, and which of them have changed since they were last written.
  *
  * <p>A hash table without an object an entry, since a store holds millions of them. A key that was removed keeps its place,
- * without a value, until what has changed is written.
+ * without a value, at least until what has changed is written.
  */
 final class KeyTable<V> {
   private static final int LEAST = 8;

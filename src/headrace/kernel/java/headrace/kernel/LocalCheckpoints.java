@@ -3,7 +3,7 @@ package headrace.kernel;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.attribute.PosixFilePermission;
-import java.util.EnumSet;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
@@ -51,21 +51,20 @@ public final class LocalCheckpoints extends FileSystemBasedCheckpointFileManager
   private static final class RawFiles extends RawLocalFileSystem {
     @Override
     public void setPermission(Path path, FsPermission wanted) throws IOException {
-      Set<PosixFilePermission> permissions = EnumSet.noneOf(PosixFilePermission.class);
-      // They stand in the order of the bits, the owner's reading first.
-      PosixFilePermission[] all = PosixFilePermission.values();
-      for (int i = 0; i < all.length; i++) if ((wanted.toShort() >> all.length - 1 - i & 1) != 0) permissions.add(all[i]);
-      java.nio.file.Path file = pathToFile(path).toPath();
+      if (wanted.getStickyBit() || !set(pathToFile(path).toPath(), wanted)) super.setPermission(path, wanted);
+    }
+
+    /** Whether it could be done here; of a directory this would take the group that it hands down, and `chmod` does not. */
+    private static boolean set(java.nio.file.Path file, FsPermission wanted) throws IOException {
+      Set<PosixFilePermission> permissions = PosixFilePermissions.fromString(wanted.toString());
       try {
-        if (!wanted.getStickyBit() && Files.getPosixFilePermissions(file).equals(permissions)) return;
-        if (!wanted.getStickyBit() && !Files.isDirectory(file)) {
-          Files.setPosixFilePermissions(file, permissions);
-          return;
-        }
-      } catch (UnsupportedOperationException e) {
-        // A disk without such permissions.
+        if (Files.getPosixFilePermissions(file).equals(permissions)) return true;
+        if (Files.isDirectory(file)) return false;
+        Files.setPosixFilePermissions(file, permissions);
+        return true;
+      } catch (UnsupportedOperationException e) { // a disk without such permissions
+        return false;
       }
-      super.setPermission(path, wanted); // directories, too: this would take the group from those below, and `chmod` does not
     }
   }
 }

@@ -237,18 +237,24 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   @Override
   boolean settle() {
     if (!answering) {
-      long now = System.nanoTime();
-      bundles.values().removeIf(one -> {
-        if (now - one.since <= PATIENCE) return false;
-        finish(one);
-        return true;
-      });
+      finishOld();
       hearOfChanges();
     }
     Arrived one = arrived.poll();
     if (one != null) answer(one.key, one.event);
     answering = one != null;
     return answering;
+  }
+
+  /** Does what was waited for long enough. */
+  private void finishOld() {
+    if (bundles.isEmpty()) return;
+    long now = System.nanoTime();
+    bundles.values().removeIf(one -> {
+      if (now - one.since <= PATIENCE) return false;
+      finish(one);
+      return true;
+    });
   }
 
   private void answer(Key key, Event event) {

@@ -25,6 +25,7 @@ import org.apache.spark.sql.streaming.ValueState;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * A shard of an operator at work: messages in, rows out, all its state in a {@link ShardStore}.
@@ -145,7 +146,9 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   }
 
   /** After messages: gives what has changed, some of it; whether there may be more. */
-  abstract boolean settle();
+  boolean settle() {
+    return false;
+  }
 
   /** The first of what was touched, which is no longer there then; null when there is none. */
   static <K, T> Map.Entry<K, T> poll(LinkedHashMap<K, T> touched) {
@@ -221,13 +224,13 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   public Iterator<Row> handleInputRows(Row key, Iterator<Row> rows, TimerValues clock) {
     int shard = key.getInt(0);
     open(shard, clock);
-    if (!operator.live) return scala.jdk.javaapi.CollectionConverters.asScala(new Work(shard, rows));
+    if (!operator.live) return CollectionConverters.asScala(new Work(shard, rows));
     while (rows.hasNext()) receive(ByteBuffer.wrap(rows.next().getAs(MESSAGE)));
     time = received.value();
     while (settle()) {}
     pass();
     close(shard);
-    return scala.jdk.javaapi.CollectionConverters.asScala(result());
+    return CollectionConverters.asScala(result());
   }
 
   /** The results of a batch in exact mode: what is next to be done is done when all that is there was passed on. */
@@ -288,7 +291,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     pass();
     if (ends) write(shard);
     else close(shard);
-    return scala.jdk.javaapi.CollectionConverters.asScala(result());
+    return CollectionConverters.asScala(result());
   }
 
   private void receive(ByteBuffer in) {

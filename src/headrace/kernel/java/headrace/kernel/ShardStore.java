@@ -48,7 +48,6 @@ final class ShardStore<V> {
     @SuppressWarnings("unchecked")
     final KeyTable<V>[] buckets = new KeyTable[BUCKETS];
     boolean read;
-    boolean changed;
 
     Group(long id, boolean read) {
       this.id = id;

@@ -78,9 +78,4 @@ final class TableJoin extends ShardProcessor<TableJoin.Partners> {
       emit(times < 0 ? ResultRow.minus(values) : ResultRow.plus(values));
     }
   }
-
-  @Override
-  boolean settle() {
-    return false;
-  }
 }
