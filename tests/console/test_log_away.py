@@ -41,3 +41,4 @@ def test_a_page_outlives_the_broker(go: Go, page: Page, broker: Broker, stage: S
     expect(records.nth(1)).to_be_visible(timeout=60_000)
     newest = records.nth(1).inner_text()
     expect(records.nth(1)).not_to_have_text(newest, timeout=60_000)
+    expect(page.get_by_text("log unreachable since")).to_have_count(0, timeout=60_000)
