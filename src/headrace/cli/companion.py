@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -42,7 +41,7 @@ class Companion(ABC):
         self._app = app
         self._mode = mode
         self._settings = settings
-        self._started_at = now()
+        self._started_at = progress.moment()
         self._told = 0.0
         self._rates: dict[str, tuple[float, int]] = {}
 
@@ -103,7 +102,7 @@ class Companion(ABC):
             query=query,
             mode=self._mode,
             state=state,
-            at=now(),
+            at=progress.moment(),
             started_at=self._started_at,
             pid=os.getpid(),
             rows_in=rows,
@@ -165,8 +164,3 @@ def check(url: str, who: str) -> None:
         except psycopg.ProgrammingError:
             raise error from None
         terminal.note(f"{error.what} {who} for it.")
-
-
-def now() -> str:
-    """This moment, as progress events have it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

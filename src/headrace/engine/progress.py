@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -68,6 +69,12 @@ class Progress:
     place: str | None = None
     record: str | None = None
     trace: str | None = None
+
+
+def moment(seconds: float | None = None) -> str:
+    """A time as events have it; none given, this moment."""
+    at = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def directory(settings: Settings, app: str) -> Path:

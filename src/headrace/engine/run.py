@@ -5,7 +5,7 @@
 
 Everything that can be wrong with a declaration, the log or a checkpoint is found before the first query starts, and a
 start that fails leaves nothing running. A thread looks at every query a few times a second: it starts a failed one
-again (query.py), writes progress (progress.py) and commits consumed offsets (offsets.py). A crash of this process
+again (query.py), writes progress (diary.py) and commits consumed offsets (offsets.py). A crash of this process
 loses nothing: the next run goes on from the checkpoints, and what a live view has been told beyond its own is taken
 back first (rollback.py).
 """
@@ -13,13 +13,11 @@ back first (rollback.py).
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 import uuid
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -34,8 +32,8 @@ import headrace.errors
 from headrace import duration
 from headrace.app import App
 from headrace.engine import captured, checkpoint, offsets, orders, progress, rollback, topics, version, views
+from headrace.engine.diary import Diary
 from headrace.engine.frames import Frames
-from headrace.engine.latency import Latency
 from headrace.engine.mode import Mode
 from headrace.engine.progress import Progress, State
 from headrace.engine.query import Running, write
@@ -55,8 +53,6 @@ WATCH_S = 0.5
 PROGRESS_S = 1.0
 VISIBLE_S = 30.0
 DELIVERY_MS = 120_000  # after which Kafka's producer gives a record up
-HOT_SHARE = 0.2
-HOT_SAMPLE = 200
 
 
 class Run:
@@ -78,11 +74,8 @@ class Run:
         self._held = contextlib.ExitStack()
         self._stop = threading.Event()
         self._watcher: threading.Thread | None = None
-        self._started_at = _now()
         self._waves: dict[str, Wave] = {}
-        self._rates: dict[tuple[str, str], tuple[float, int]] = {}
-        self._latencies: dict[str, Latency] = {}
-        self._last: dict[str, Progress] = {}
+        self._diary = Diary(app, mode, settings)
         self._away: str | None = None
         self._groups = offsets.Groups(connection, app)
 
@@ -215,7 +208,7 @@ class Run:
 
     def progress(self) -> list[Progress]:
         """The last event of every query."""
-        return [self._last[name] for name in self.queries if name in self._last]
+        return [self._diary.last[name] for name in self.queries if name in self._diary.last]
 
     def stop(self) -> None:
         """Stop every query, then the session if this run started it."""
@@ -230,8 +223,7 @@ class Run:
         bridge.close(self.spark, self._id)
         gauges = bridge.gauges(self.spark) if self._running else []
         for running in self._running:
-            mine = [g for g in gauges if g.query == running.query.name]
-            self._write(running, "failed" if running.error else "stopped", mine)
+            self._diary.write(running, "failed" if running.error else "stopped", gauges, away=self._away)
         if self._owns_spark:
             self.spark.stop()
         self._held.close()
@@ -277,7 +269,7 @@ class Run:
         running = Running(query, start, ready=lambda: not view or not (self._away or self._unwritten(query.name)))
         self._running.append(running)
         running.begin()
-        self._write(running, "starting", [])
+        self._diary.write(running, "starting", [], away=self._away)
         return running
 
     def _roll_back(self, query: Query, place: str, report: Report) -> None:
@@ -323,7 +315,7 @@ class Run:
             if time.monotonic() - supervised >= WATCH_S:
                 supervised = time.monotonic()
                 for running in self._running:
-                    running.obey(orders.wanted(self.settings, self.app, running.query.name, self._started_at))
+                    running.obey(orders.wanted(self.settings, self.app, running.query.name, self._diary.began))
                     running.supervise()
             if self.mode is Mode.LIVE:
                 self._commit_live()
@@ -332,9 +324,8 @@ class Run:
             written = time.monotonic()
             gauges = bridge.gauges(self.spark)
             for running in self._running:
-                mine = [g for g in gauges if g.query == running.query.name]
-                lag = self._account(admin, running, mine)
-                self._write(running, _state(running), mine, lag)
+                lag = self._account(admin, running, gauges)
+                self._diary.write(running, _state(running), gauges, lag=lag, away=self._away)
 
     def _commit_last(self) -> None:
         """Exact mode: commit what the last batches have covered, unless the log is away."""
@@ -352,10 +343,12 @@ class Run:
                 try:
                     self._groups.commit(query, done)
                 except (KafkaException, LogError):
-                    self._away = self._away or _now()
+                    self._away = self._away or progress.moment()
 
-    def _account(self, admin: offsets.AdminClient, running: Running, gauges: list[bridge.Gauge]) -> dict[str, int]:
-        """What the query has not consumed; in exact mode commit what it has."""
+    def _account(
+        self, admin: offsets.AdminClient, running: Running, gauges: list[bridge.Gauge]
+    ) -> dict[str, int] | None:
+        """What the query has not consumed, None while the log is away; in exact mode commit what it has."""
         exact = self.mode is Mode.EXACT
         consumed = _told(running) if exact else offsets.read_so_far(gauges, running.query.name)
         try:
@@ -364,65 +357,9 @@ class Run:
             ends = offsets.ends(admin, consumed)
             self._away = None
         except (KafkaException, LogError):
-            self._away = self._away or _now()
-            before = self._last.get(running.query.name)
-            return dict(before.lag) if before else {}
+            self._away = self._away or progress.moment()
+            return None
         return {f"{t}[{p}]": max(0, ends[t, p] - offset) for (t, p), offset in sorted(consumed.items())}
-
-    def _write(
-        self, running: Running, state: State, gauges: list[bridge.Gauge], lag: dict[str, int] | None = None
-    ) -> None:
-        name = running.query.name
-        before = self._last.get(name)
-        last = running.spark.lastProgress if running.spark else None
-        rows = sum(g.rows for g in gauges) if gauges else before.rows_in if before else 0
-        written = sum(g.written for g in gauges) if gauges else before.rows_out if before else 0
-        counts = next((g.latencies for g in gauges if g.latencies), ())
-        p50, p99 = self._latencies.setdefault(name, Latency()).look(time.monotonic(), counts) or (None, None)
-        seen = [g.event_time_us for g in gauges if g.event_time_us is not None]
-        state_operators = last.stateOperators if last else []
-        away = f"log unreachable since {self._away}" if self._away else None
-        error = str(running.error) if running.error else away or running.waiting
-        event = Progress(
-            app=self.app,
-            query=name,
-            mode=str(self.mode),
-            state=state,
-            at=_now(),
-            started_at=self._started_at,
-            pid=os.getpid(),
-            batch=last.batchId if last else -1,
-            batch_ms=last.batchDuration if last else None,
-            rows_in=rows,
-            rows_per_second=self._rate(name, "in", rows),
-            rows_out=written,
-            rows_out_per_second=self._rate(name, "out", written),
-            latency_p50_ms=p50,
-            latency_p99_ms=p99,
-            watermark=(last.eventTime or {}).get("watermark") if last else None,
-            event_time=_iso(max(seen) / 1e6) if seen else before.event_time if before else None,
-            lag=lag if lag is not None else dict(before.lag) if before else {},
-            dead=sum(g.dead for g in gauges) if gauges else before.dead if before else 0,
-            late=sum(g.late for g in gauges) if gauges else before.late if before else 0,
-            repeats=sum(g.repeats for g in gauges) if gauges else before.repeats if before else 0,
-            state_rows=sum(o.numRowsTotal for o in state_operators) if state_operators else None,
-            state_bytes=sum(o.memoryUsedBytes for o in state_operators) if state_operators else None,
-            operators=_operators(gauges) or (before.operators if before else {}),
-            hot=_hot(gauges) if gauges else before.hot if before else {},
-            phases={name: int(ms) for name, ms in (last.durationMs or {}).items()} if last else {},
-            error=error,
-            place=running.place,
-            record=running.record,
-            trace=running.trace,
-        )
-        self._last[name] = event
-        progress.write(self.settings, event)
-
-    def _rate(self, name: str, way: str, rows: int) -> float:
-        now = time.monotonic()
-        then, before = self._rates.get((name, way), (now, rows))
-        self._rates[name, way] = (now, rows)
-        return round(max(0.0, (rows - before) / (now - then)), 1) if now > then else 0.0
 
 
 def _told(running: Running) -> dict[tuple[str, int], int]:
@@ -435,35 +372,6 @@ def _state(running: Running) -> State:
     if running.error is not None:
         return "failed"
     return "stopped" if running.held else "running"
-
-
-def _operators(gauges: Sequence[bridge.Gauge]) -> dict[str, dict[str, int]]:
-    """The keys and bytes that each operator remembers, over its partitions."""
-    found: dict[str, dict[str, int]] = {}
-    for gauge in gauges:
-        if gauge.state_keys >= 0:
-            of = found.setdefault(gauge.of, {"keys": 0, "bytes": 0})
-            of["keys"] += gauge.state_keys
-            of["bytes"] += gauge.state_bytes
-    return found
-
-
-def _hot(gauges: Sequence[bridge.Gauge]) -> dict[str, dict[str, str | float]]:
-    """Of each operator the key that a large share of its rows has, if there is one."""
-    noted: dict[str, dict[str, int]] = {}
-    rows: dict[str, int] = {}
-    for gauge in gauges:
-        if gauge.hot is not None:
-            keys = noted.setdefault(gauge.of, {})
-            keys[gauge.hot.key] = keys.get(gauge.hot.key, 0) + gauge.hot.noted
-            rows[gauge.of] = rows.get(gauge.of, 0) + gauge.hot.of
-    found: dict[str, dict[str, str | float]] = {}
-    for operator, keys in noted.items():
-        key = max(keys, key=lambda one: keys[one])
-        share = keys[key] / rows[operator]
-        if rows[operator] >= HOT_SAMPLE and share >= HOT_SHARE:
-            found[operator] = {"key": key, "share": round(share, 3)}
-    return found
 
 
 def _session(app: str, settings: Settings, mode: Mode, report: Report) -> SparkSession:
@@ -514,11 +422,3 @@ def _chosen(queries: Sequence[Query], only: Sequence[str]) -> list[Query]:
             fix="declare a function with @app.stream or @app.view",
         )
     return [query for query in queries if not only or query.node.name in only]
-
-
-def _now() -> str:
-    return _iso(time.time())
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -11,11 +11,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from starlette.requests import Request
 
+from headrace.engine import progress
 from headrace.errors import HeadraceError, ServeError
 from headrace.settings import Settings
 
@@ -54,7 +54,7 @@ class Audit:
         address = request.client.host if request.client else "unknown"
 
         def note(outcome: str) -> None:
-            self._write(Action(_now(), user, address, self.app, action, of, outcome))
+            self._write(Action(progress.moment(), user, address, self.app, action, of, outcome))
 
         note("asked")
         try:
@@ -99,7 +99,3 @@ def _read(line: str) -> Action | None:
         return Action(**json.loads(line))
     except (ValueError, TypeError):
         return None
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
