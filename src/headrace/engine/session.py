@@ -34,7 +34,7 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
     "spark.locality.wait": "0s",
-    "spark.plugins": bridge.PLUGIN,
+    "spark.plugins": bridge.PLUGINS,
     "spark.shuffle.manager.incremental": bridge.SHUFFLE,
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "2",
     "spark.sql.session.timeZone": "UTC",

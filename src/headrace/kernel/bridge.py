@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 Clock = Any  # the kernel's object
-PLUGIN = "headrace.kernel.MeterPlugin"
+PLUGINS = "headrace.kernel.MeterPlugin,headrace.kernel.StorePlugin"
 SHUFFLE = "headrace.kernel.PartitionShuffle"
 CHECKPOINTS = "headrace.kernel.LocalCheckpoints"
 TRANSACTIONAL_SINK = "headrace.kernel.TransactionalSink"
