@@ -62,6 +62,16 @@ class TestInputs:
         assert source.schema is not None
         assert source.schema.ddl == "bank string NOT NULL, card string NOT NULL, owner string"
 
+    def test_a_column_that_is_not_taken_for_a_sign(self):
+        source = App("shop").stream("quotes", schema="symbol string, change double")
+        assert source.schema is not None
+        assert source.schema.names == ("symbol", "change")
+
+    def test_a_key_of_exact_types(self):
+        schema = "a string, b bigint, c decimal(10,2), d date, e timestamp, f boolean, g binary"
+        source = App("shop").table("t", schema=schema, key=["a", "b", "c", "d", "e", "f", "g"])
+        assert source.key == ("a", "b", "c", "d", "e", "f", "g")
+
     def test_definitions_are_frozen(self):
         source = App("payments").stream("transactions", schema="id string")
         with pytest.raises(dataclasses.FrozenInstanceError):
@@ -166,6 +176,9 @@ MISTAKES = [
     ("HR-003", lambda app: app.stream("s")),
     ("HR-003", lambda app: app.table("t", key="id")),
     ("HR-004", lambda app: app.stream("s", schema="__HR_x int")),
+    ("HR-004", lambda app: app.stream("s", schema="symbol string, change string")),
+    ("HR-004", lambda app: app.stream("s", schema="symbol string, Change string")),
+    ("HR-004", lambda app: app.table("t", schema="id string, change int", key="id")),
     ("HR-005", lambda app: app.stream("s", schema=SCHEMA, event_time="at", delay=5)),
     ("HR-005", lambda app: app.stream("s", schema=SCHEMA, event_time="at", delay="1 month")),
     ("HR-005", lambda app: app.stream("s", schema=SCHEMA, event_time="at", delay=timedelta(seconds=-1))),
@@ -195,6 +208,15 @@ MISTAKES = [
     ("HR-013", lambda app: app.stream(key=5)(plain)),
     ("HR-013", lambda app: app.view(key=[])(plain)),
     ("HR-013", lambda app: app.view(key=["id", "id"])(plain)),
+    ("HR-013", lambda app: app.view(key={"id", "at"})(plain)),
+    ("HR-013", lambda app: app.view(key={"id": "at"})(plain)),
+    ("HR-013", lambda app: app.view(key="change")(plain)),
+    ("HR-013", lambda app: app.table("t", postgres("public.t"), key="change")),
+    ("HR-013", lambda app: app.table("t", schema="x double, y string", key="x")),
+    ("HR-013", lambda app: app.table("t", schema="x float, y string", key=["y", "x"])),
+    ("HR-013", lambda app: app.table("t", schema="x array<int>, y string", key="x")),
+    ("HR-013", lambda app: app.table("t", schema="x map<string,int>, y string", key="x")),
+    ("HR-013", lambda app: app.table("t", schema="x struct<a:int>, y string", key="x")),
     ("HR-013", lambda app: app.view(key=["id", None])(plain)),
 ]
 

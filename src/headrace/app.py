@@ -188,6 +188,7 @@ class App:
                     "stream from its topic",
                 )
             columns = None if schema is None else options.schema(element, schema)
+            options.refuse_sign(element, columns, of="string")
             named_time = options.event_time(element, event_time, columns)
             sent, received = options.correction(element, event_time, columns)
             named_id = options.column(element, "id", id, columns)
@@ -275,15 +276,8 @@ class App:
                 'or capture it: `app.table("cards", hr.postgres("public.cards"), key="card")`',
             )
         columns = None if schema is None else options.schema(element, schema)
-        if columns is not None and names.CHANGE in map(str.lower, columns.names):
-            element.mistake(
-                "HR-004",
-                f"Column `{names.CHANGE}` of {element.label} has the name of the one that says what becomes of a row.",
-                found=columns.ddl,
-                fix="leave it out of the schema, and it is not read; or rename it where the table is written",
-                option="schema",
-            )
-        keyed = options.key(element, key, columns)
+        options.refuse_sign(element, columns)
+        keyed = options.row_key(element, key, columns)
         usual = name
         if isinstance(connector, Postgres):
             usual = names.captured_topic(self.name, connector.table)
@@ -419,6 +413,7 @@ class App:
             name = options.name(kind, getattr(function, "__name__", repr(function)), call)
             where = definition(function) or call.where
             element = Element(f"{kind} `{name}`", call)
+            named_key = options.row_key if kind == "view" else options.key
             return Declared(
                 self._register(
                     Derived(
@@ -426,7 +421,7 @@ class App:
                         kind=kind,
                         function=function,
                         inputs=options.inputs(element, function, name, where),
-                        key=options.key(element, key, None),
+                        key=named_key(element, key, None),
                         topic=options.topic(element, topic, name),
                         pinned=any(option is not None for option in (topic, partitions, retention)),
                         partitions=options.partitions(element, partitions),

@@ -25,7 +25,7 @@ def parse(text: str | timedelta) -> int:
     """Milliseconds of a duration; ValueError says what is wrong with it."""
     if isinstance(text, timedelta):
         return _checked(text / timedelta(milliseconds=1), text)
-    lowered = text.strip().lower()
+    lowered = text.strip().lower() if isinstance(text, str) else ""
     if not _WHOLE.fullmatch(lowered):
         raise ValueError(f"`{text}` is not a duration; write a number and a unit, such as `5 seconds` or `1h 30m`")
     total = 0.0
@@ -38,10 +38,10 @@ def parse(text: str | timedelta) -> int:
 
 
 def _checked(milliseconds: float, text: object) -> int:
-    if milliseconds != int(milliseconds):
-        raise ValueError(f"`{text}` is not a whole number of milliseconds")
     if not 0 <= milliseconds <= LONGEST_MS:
         raise ValueError(f"`{text}` is not between 0 and 100 years")
+    if milliseconds != int(milliseconds):
+        raise ValueError(f"`{text}` is not a whole number of milliseconds")
     return int(milliseconds)
 
 

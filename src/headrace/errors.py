@@ -1,7 +1,7 @@
 """Every error Headrace raises on purpose.
 
 HeadraceError
-├── DeclarationError   HR-0xx  what was declared cannot be run; raised before anything starts
+├── DeclarationError   HR-0xx  a declaration, or a call of an operator, cannot be run; raised before its query starts
 ├── PartError          HR-1xx  Java, jars, the embedded Kafka or PostgreSQL, or the settings
 ├── LogError           HR-2xx  the log: topics, records, offsets, dead letters
 ├── RunError           HR-3xx  a run: the engine, its queries, checkpoints and the cluster

@@ -1,8 +1,8 @@
 """Every reserved name: columns, topics, groups, headers, paths.
 
-A user's column may not begin with `COLUMN_PREFIX`, nor a table's be `CHANGE`, which says what becomes of a row. A
-declared name may not end in a reserved suffix or hold a character that a Kafka topic, a directory and a Python
-parameter cannot all hold.
+A user's column may not begin with `COLUMN_PREFIX`, nor a table's, or a stream's that is text, be `CHANGE`, which says
+what becomes of a row. A declared name may not end in a reserved suffix or hold a character that a Kafka topic, a
+directory and a Python parameter cannot all hold.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEADER_BATCH = "headrace.batch"
 HEADER_REPLAYED = "headrace.replayed"
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
-_SINK = re.compile(r"headrace\.\w+\.\w+(\.[a-z0-9_]+)?\.sink\.[\w.-]+")
+_SINK = re.compile(r"headrace\.\w+\.\w+(\.[a-z0-9_]+)?\.sink\.[\w.~-]+")
 _VERSION = re.compile(r"[a-z0-9_]{1,20}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 

@@ -7,6 +7,7 @@ import os
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -105,6 +106,67 @@ def test_a_batch_that_is_run_again_is_not_written_again(spark: SparkSession, boo
         )
         assert [row["id"] for row in driver.late("unique")] == ["late"]
         assert [row["id"] for row in driver.late("minutes")] == ["late"]
+
+
+def branches() -> hr.App:
+    """A topic that reaches one sink in two ways: read by two functions, and taken twice in one."""
+    declared = hr.App("branches")
+    declared.stream("payments", schema=SCHEMA, event_time="at", delay="5 seconds", id="id", partitions=2)
+
+    @declared.stream
+    def small(payments):
+        return payments.where("amount < 15").select("id", "amount", "at")
+
+    @declared.stream
+    def even(payments):
+        return payments.where("amount % 2 = 0").select("id", "amount", "at")
+
+    @declared.stream
+    def both(small, even):
+        return hr.union(small, even)
+
+    return declared
+
+
+def taken_twice() -> hr.App:
+    declared = hr.App("twice")
+    declared.stream("payments", schema=SCHEMA, event_time="at", delay="5 seconds", id="id", partitions=2)
+
+    @declared.stream
+    def both(payments):
+        return (
+            payments.where("amount < 15")
+            .select("id", "amount")
+            .union(payments.where("amount % 2 = 0").select("id", "amount"))
+        )
+
+    return declared
+
+
+@pytest.mark.parametrize(
+    ("declared", "mode"),
+    [(branches, Mode.EXACT), (taken_twice, Mode.EXACT), (branches, Mode.LIVE)],
+    ids=["two readers", "one reader", "two readers, live"],
+)
+def test_branches_that_read_one_topic_are_told_apart(
+    spark: SparkSession, bootstrap: str, seed: int, declared: Callable[[], hr.App], mode: Mode
+):
+    dice = random.Random(seed)
+    events = payments(dice, 120)
+    bad = [b"{", b'{"id": 7}']
+    with Driver(declared(), spark=spark, bootstrap=bootstrap, mode=mode) as driver:
+        for part in range(3):
+            driver.push("payments", [*events[part * 40 : part * 40 + 40], *(bad if part == 1 else [])])
+            driver.advance()
+            if mode is Mode.EXACT:
+                driver.crash(seed=dice.randrange(2**32))
+        driver.advance()
+        assert bag(driver.read("both")) == bag(oracle(declared(), "both", {"payments": events}, spark))
+        letters = list(read(driver.connection, names.dead_topic(driver.graph.node("payments").topic)))
+        assert {one.value for one in letters} == set(bad)
+        if mode is Mode.LIVE:
+            ids = [one.header(names.HEADER_ID) for one in read(driver.connection, driver.graph.node("both").topic)]
+            assert len(set(ids)) == len(ids)
 
 
 @pytest.mark.parametrize("mode", [Mode.EXACT, Mode.LIVE])

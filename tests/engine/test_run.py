@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import headrace as hr
@@ -188,6 +188,38 @@ def test_batch_writes_the_answer_over_history(spark: SparkSession, bootstrap: st
     assert bag(found) == bag(oracle(app, "unique", {"payments": payments(60)}, spark))
 
 
+def test_a_view_is_a_table_for_who_reads_it_in_batch_too(
+    spark: SparkSession, bootstrap: str, settings: Settings, topic: Callable[[], str]
+):
+    source, registered, joined = topic(), topic(), topic()
+    app = hr.App("batch")
+    app.stream("payments", schema=SCHEMA, topic=source, event_time="at", id="id")
+    app.stream("registrations", schema="card string, owner string", topic=registered)
+
+    @app.view(key="card", topic=topic())
+    def owners(registrations):
+        return registrations
+
+    @app.stream(topic=joined)
+    def named(payments, owners):
+        return hr.join(payments.select("id", "card", "at"), owners, on="card", how="left")
+
+    registrations = [{"card": card, "owner": f"owner of {card}"} for card in ("c0", "c1", "c1", None)]
+    events = {"registrations": registrations, "payments": payments(60)}
+    connection = Connection(bootstrap)
+    ensure(connection, [Topic(source, 2), Topic(registered, 2)])
+    with Producer(connection) as producer:
+        for name, to in (("registrations", registered), ("payments", source)):
+            for event in events[name]:
+                producer.send(to, event)
+    with Run.start(app, mode=Mode.BATCH, settings=settings, bootstrap=bootstrap, spark=spark) as run:
+        run.wait()
+    found = [json.loads(record.value or b"") for record in read(connection, joined)]
+    assert bag(found) == bag(oracle(app, "named", events, spark))
+    assert len(found) == 60
+    assert {row["card"] for row in found if "owner" in row} == {"c0", "c1"}
+
+
 def test_what_a_run_has_consumed_is_committed_when_it_stops(
     spark: SparkSession, bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -244,6 +276,12 @@ def _broken(body: str) -> hr.App:
         def result(payments):
             return payments.select("id")
 
+    elif body == "kind of key":
+
+        @app.view(topic="broken_result", key="amount")
+        def result(payments):
+            return payments.select("id", "amount")
+
     elif body == "table":
         app.table("cards", hr.postgres("public.cards"), topic="broken_cards", key="card")
 
@@ -267,6 +305,7 @@ def _broken(body: str) -> hr.App:
         ("raises", "HR-302"),
         ("not a frame", "HR-303"),
         ("key", "HR-303"),
+        ("kind of key", "HR-303"),
         ("table", "HR-304"),
         ("udf", "HR-308"),
     ],
@@ -284,6 +323,54 @@ def test_what_cannot_run_is_said_with_its_place(
     assert raised.value.where is not None
     assert raised.value.where.file == __file__
     assert [running.name for running in spark.streams.active if running.isActive] == []
+
+
+def test_no_query_begins_when_a_later_one_is_wrong(spark: SparkSession, bootstrap: str, settings: Settings):
+    app = hr.App("broken")
+    app.stream("payments", schema=SCHEMA, topic="broken_payments", event_time="at", id="id")
+
+    @app.stream(topic="broken_first")
+    def first(payments):
+        return payments.select("id")
+
+    @app.stream(topic="broken_second")
+    def second(payments):
+        return hr.top(payments, 0, by="amount")
+
+    said: list[str] = []
+    with pytest.raises(DeclarationError, match="HR-042"):
+        Run.start(app, mode=Mode.EXACT, settings=settings, bootstrap=bootstrap, spark=spark, report=said.append)
+    assert [line for line in said if line.startswith("running")] == []
+    assert not (settings.state / "runs" / "broken").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "code"),
+    [
+        (lambda cards: cards.select("card"), "HR-059"),
+        (lambda cards: cards.withColumn("seen", F.current_timestamp()), "HR-060"),
+    ],
+    ids=["without its sign", "with the clock"],
+)
+@pytest.mark.parametrize("mode", [Mode.LIVE, Mode.EXACT, Mode.BATCH])
+def test_a_result_that_tells_nobody_what_goes_is_refused(
+    spark: SparkSession,
+    bootstrap: str,
+    settings: Settings,
+    function: Callable[[DataFrame], DataFrame],
+    code: str,
+    mode: Mode,
+):
+    app = hr.App("broken")
+    app.table("cards", schema="card string, owner string", key="card", topic="broken_cards")
+
+    @app.stream(topic="broken_changes")
+    def changes(cards):
+        return function(cards)
+
+    with pytest.raises(DeclarationError) as raised:
+        Run.start(app, mode=mode, settings=settings, bootstrap=bootstrap, spark=spark)
+    assert (raised.value.code, raised.value.where) == (code, changes.definition.where)
 
 
 @pytest.mark.parametrize("kept", ["id, at, amount", "id, amount"])
@@ -350,3 +437,24 @@ def test_progress_files_stay_bounded_and_survive_a_cut_line(settings: Settings, 
 def _events(count: int) -> Iterator[progress.Progress]:
     for number in range(count):
         yield progress.Progress("app", "query", "live", "running", "2026", "2026", 1, batch=number, lag={"t[0]": 1})
+
+
+@pytest.mark.parametrize("mode", [Mode.EXACT, Mode.LIVE])
+def test_the_event_time_may_have_any_name(spark: SparkSession, bootstrap: str, mode: Mode):
+    declared = hr.App("dotted")
+    declared.stream("clicks", schema="id string, `a.b` timestamp", event_time="a.b", id="id", partitions=1)
+
+    @declared.stream
+    def counted(clicks):
+        return hr.window(clicks, hr.tumbling("1 minute"), by="id", n=hr.count())
+
+    @declared.stream
+    def once(clicks):
+        return hr.dedupe(clicks, by="id", within="1 minute")
+
+    with Driver(declared, spark=spark, bootstrap=bootstrap, mode=mode) as driver:
+        times = (START, START + timedelta(seconds=3), START + timedelta(hours=3))
+        driver.push("clicks", [{"id": "a" if at < times[-1] else "b", "a.b": at} for at in times])
+        driver.advance()
+        assert [(row["id"], row["n"]) for row in driver.read("counted")] == [("a", 2)]
+        assert [row["id"] for row in driver.read("once")] == ["a", "b"]

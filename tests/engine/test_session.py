@@ -17,7 +17,8 @@ from headrace.engine.session import session
 
 spark = session("stores")
 words = spark.readStream.text(sys.argv[1]).dropDuplicates()
-words.writeStream.format("noop").option("checkpointLocation", sys.argv[2]).trigger(availableNow=True).start().awaitTermination()
+sink = words.writeStream.format("noop").option("checkpointLocation", sys.argv[2])
+sink.trigger(availableNow=True).start().awaitTermination()
 stores = SparkContext._jvm.org.apache.spark.sql.execution.streaming.state.StateStore
 print("while it runs:", stores.isMaintenanceRunning())
 spark.stop()

@@ -210,7 +210,7 @@ def test_what_does_not_fit_a_table_is_a_dead_letter(spark: SparkSession, bootstr
     ("on", "what"),
     [
         ([], "was not told in which columns"),
-        ("id", "names the column `id`, which its input does not have"),
+        ("id", "names the column `id`, which its right side does not have"),
         ({"amount": "name"}, "cannot compare `amount` with `name`: they are of different types"),
     ],
 )

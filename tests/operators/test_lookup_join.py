@@ -288,7 +288,7 @@ def test_the_batch_twin_of_the_latest(spark: SparkSession):
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"how": "full"}, "does not know this `how`"),
+        ({"how": "full"}, "rows of the table alone never come out"),
         ({"within": ("0", "0")}, "does not take `within`"),
         ({"as_of": "at"}, "needs versions to answer `as_of`"),
         ({"as_of": "then"}, "names the column `then`"),

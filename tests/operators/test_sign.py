@@ -1,4 +1,4 @@
-"""The column `change`: an operator over streams does not take a table, and no other column may have its name."""
+"""The column `change`: it is not lost, nothing else has its name, and what goes is what came."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.errors import DeclarationError
+from headrace.errors import DeclarationError, Location
+from headrace.operators import sign
+from headrace.operators.upserts import to_upserts
 
 CHANGES = "id int, k string, at timestamp, change string"
 QUOTES = "id int, k string, at timestamp, change int"
@@ -64,3 +67,74 @@ def test_where_it_is_in_nobodys_way_it_stays(spark: SparkSession):
     rows = hr.event_time(spark.createDataFrame([], QUOTES), "at")
     assert "change" in hr.dedupe(rows, by="id", within="1 minute").columns
     assert hr.window(rows, hr.tumbling("1 minute"), by="k", moved=hr.sum("change")).columns[-1] == "moved"
+
+
+def orders(spark: SparkSession, *, streaming: bool) -> DataFrame:
+    columns = ("value as id", "cast(value as string) as k", "timestamp as at", "'+' as change")
+    if streaming:
+        return spark.readStream.format("rate").load().selectExpr(*columns)
+    return spark.range(3).selectExpr("id as value", "timestamp_seconds(id) as timestamp").selectExpr(*columns)
+
+
+LOST: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "select": lambda rows: rows.select("id", "k"),
+    "drop": lambda rows: rows.drop("change"),
+    "behind an operator": lambda rows: hr.aggregate(rows, by="k", n=hr.count()).where("n > 1").select("k", "n"),
+    "after other steps": lambda rows: rows.select("id", "k").where("id > 1").withColumn("more", F.lit(1)),
+    "one side of a union": lambda rows: rows.select("k").union(rows.where("change = '+'").select("k")),
+}
+KEPT: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "as it is": lambda rows: rows,
+    "named": lambda rows: rows.select("k", "change"),
+    "looked at": lambda rows: rows.where("change = '+'").drop("change"),
+    "another word": lambda rows: rows.selectExpr("k", "if(change = '+', 1, -1) as times"),
+    "a stream": lambda rows: hr.dedupe(hr.event_time(rows.where("change = '+'").drop("change"), "at"),
+                                       by="id", within="1 minute").select("k"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("how", [*LOST, *KEPT])
+def test_rows_of_a_table_do_not_lose_their_sign_unseen(spark: SparkSession, how: str, streaming: bool):
+    rows = orders(spark, streaming=streaming)
+    if how in KEPT:
+        sign.refuse_lost(KEPT[how](rows), "the result", Location("app.py", 1))
+        return
+    with pytest.raises(DeclarationError, match="was left out") as raised:
+        sign.refuse_lost(LOST[how](rows), "the result", Location("app.py", 1))
+    assert (raised.value.code, str(raised.value.where)) == ("HR-059", "app.py:1")
+
+
+MOVING: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "the clock in an aggregate": lambda rows: hr.aggregate(rows, by="k", n=hr.count(where="at > current_timestamp()")),
+    "the day before a ranking": lambda rows: hr.top(rows.withColumn("day", F.current_date()), 3, by="id"),
+    "the clock in a score": lambda rows: hr.top(rows, 3, by="id * unix_timestamp()"),
+    "chance before a join": lambda rows: hr.join(
+        rows.withColumn("token", F.expr("uuid()")), rows.select(F.col("k").alias("other"), "change"), on={"k": "other"}
+    ),
+    "the time of day in a condition": lambda rows: hr.distinct(rows.where("at < now()"), by="k"),
+    "behind a join": lambda rows: to_upserts(
+        hr.join(rows, rows.select(F.col("k").alias("other"), "change"), on={"k": "other"}).withColumn(
+            "seen", F.current_timestamp()
+        ),
+        ["id"],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MOVING)
+def test_what_could_not_be_taken_back_is_refused(spark: SparkSession, what: str):
+    with pytest.raises(DeclarationError, match="could not be taken back") as raised:
+        MOVING[what](orders(spark, streaming=True))
+    assert raised.value.code == "HR-060"
+    assert raised.value.where is not None
+    assert raised.value.where.file == __file__
+
+
+def test_the_clock_may_be_looked_at_where_nothing_is_taken_back(spark: SparkSession):
+    rows = orders(spark, streaming=True)
+    seen = hr.aggregate(rows, by="k", n=hr.count()).withColumn("seen", F.current_timestamp())
+    assert "seen" in to_upserts(seen, ["k"]).columns
+    stream = hr.event_time(rows.where("change = '+'").drop("change"), "at").withColumn("seen", F.current_timestamp())
+    assert "seen" in hr.dedupe(stream, by="id", within="1 minute").columns
+    assert "n" in hr.aggregate(stream, by="seen", n=hr.count()).columns

@@ -93,6 +93,8 @@ def test_what_the_kernel_is_told(empty: DataFrame):
         "by": ["card"],
         "time": "at",
         "columns": ["card", "bank", "amount", "at", "price", "tags", "odd name"],
+        "holds": "`card` string, `bank` int, `amount` bigint, `at` timestamp, `price` double, `tags` array<string>,"
+        " `odd name` string",
         "emit": "early",
         "lateness_ms": 5000,
         "late": "drop",

@@ -196,6 +196,7 @@ def test_plays_in_any_order_give_the_batch_ranking(spark: SparkSession, bootstra
         ("", 3, {"by": "points", "within": "nope"}, "HR-030"),
         (", place bigint", 3, {"by": "points"}, "HR-036"),
         (", tags map<string,string>", 3, {"by": "points"}, "HR-042"),
+        (", nick string collate UTF8_LCASE", 3, {"by": "points"}, "HR-042"),
     ],
 )
 def test_a_mistake_is_named_where_it_was_made(

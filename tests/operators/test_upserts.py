@@ -163,3 +163,23 @@ def test_rows_that_cannot_be_in_the_view_are_kept_aside(spark: SparkSession, boo
         driver.advance()
         assert driver.view("named") == [{"product": "a", "id": 1}]
         assert sorted(row["id"] for row in driver.late("named")) == [2, 3]
+
+
+@pytest.mark.parametrize("mode", [Mode.EXACT, Mode.LIVE])
+def test_each_row_without_a_key_is_kept_aside(spark: SparkSession, bootstrap: str, mode: Mode):
+    declared = hr.App("keyless")
+    declared.table("orders", schema="id bigint, product string", key="id")
+    declared.table("products", schema="id string, maker string", key="id")
+
+    @declared.view(key="maker")
+    def makers(orders, products):
+        return hr.join(orders.withColumnRenamed("id", "order"), products, on={"product": "id"}, how="left")
+
+    with Driver(declared, spark=spark, bootstrap=bootstrap, mode=mode) as driver:
+        driver.push("products", [{"id": "lamp", "maker": "m"}, {"id": "desk", "maker": None}])
+        driver.advance()
+        driver.push("orders", [{"id": n, "product": "chair"} for n in range(5)])
+        driver.push("orders", [{"id": 5, "product": "lamp"}, {"id": 6, "product": "desk"}])
+        driver.advance()
+        assert [row["order"] for row in driver.view("makers")] == [5]
+        assert {row["order"] for row in driver.late("makers")} == {0, 1, 2, 3, 4, 6}

@@ -19,7 +19,7 @@ _CODE = re.compile(r"(?:HR-?)?(\d{1,3})", re.IGNORECASE)
 
 
 def check(app: AppFile, as_json: AsJson = False) -> None:
-    """Say nothing when the app can be run, and everything that is wrong when it cannot."""
+    """Say nothing when the declarations are right, and everything that is wrong with them when not."""
     try:
         load_app(app).graph()
     except DeclarationErrors as found:

@@ -24,7 +24,9 @@ from headrace.graph.plan import Query
 from headrace.kernel import bridge
 from headrace.log.connection import Connection
 from headrace.log.schema import Schema
-from headrace.operators import table
+from headrace.operators import sign, table
+from headrace.operators.aggregate import is_key
+from headrace.operators.columns import quoted
 from headrace.operators.event_time import EventTime, mark, marked
 from headrace.operators.upserts import to_upserts
 
@@ -68,8 +70,9 @@ class Frames:
         rows, build = self.result(query)
         if build.view:
             with bridge.building(build):
-                rows = to_upserts(rows, query.node.key)
+                rows = to_upserts(rows, query.node.key, query.node.where)
             return bridge.encode_view(rows, query.node.key, views.columns(rows.schema).names, build), build
+        sign.refuse_moving(rows, f"The result of `{query.node.name}`", query.node.where)
         return bridge.encode(rows, query.node.key, query.node.partitions, build), build
 
     def _call(self, query: Query, node: Derived) -> DataFrame:
@@ -107,10 +110,13 @@ class Frames:
                 found=type(rows).__name__,
                 fix="return the DataFrame that holds the result",
             )
+        sign.refuse_lost(rows, f"The result of `{node.name}`", node.where)
         prefix = names.COLUMN_PREFIX
+        inexact = [f.name for f in rows.schema.fields if f.name in node.key and not is_key(f.dataType)]
         for problem, columns in (
             ("has two columns of one name", sorted({c for c in rows.columns if rows.columns.count(c) > 1})),
             ("lacks columns of its key", [c for c in node.key if c not in rows.columns]),
+            ("has columns in its key that are not of exact, plain types", inexact if node.kind == "view" else []),
             (f"has columns that begin with {prefix}", [c for c in rows.columns if c.startswith(prefix)]),
         ):
             if columns:
@@ -119,12 +125,13 @@ class Frames:
                     f"The result of `{node.name}` {problem}: {', '.join(columns)}.",
                     where=node.where,
                     found=", ".join(rows.columns),
-                    fix="select or rename the columns in the function",
+                    fix="select, rename or cast the columns in the function",
                 )
 
     def _input(self, query: Query, node: Node) -> DataFrame:
         if isinstance(node, Derived) and (self.mode is Mode.BATCH or node.name not in query.reads):
-            return self._call(query, node)
+            rows = self._call(query, node)
+            return table.of_view(rows, node.key) if node.kind == "view" else rows
         if isinstance(node, Derived) and node.kind == "view":
             return self._table(query, node, views.columns(self.schemas[node.name]).toDDL())
         if isinstance(node, Derived):
@@ -206,7 +213,7 @@ class Frames:
         if time is None:
             return rows
         rows = mark(rows, time)
-        return rows if clock is None else bridge.follow(rows, time.column, clock)
+        return rows if clock is None else bridge.follow(rows, quoted(time.column), clock)
 
 
 def _place(error: Exception, node: Derived) -> Location:

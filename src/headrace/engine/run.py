@@ -134,10 +134,14 @@ class Run:
                 undo.callback(bridge.close, spark, run._id)
                 for query in plan(graph):
                     if query in queries:
-                        undo.callback(run._add(frames, query, places[query.name], identities, report).stop)
-                        report(f"running {query.name} ({mode})")
+                        run._running.append(run._prepared(frames, query, places[query.name], identities, report))
                     elif query in needed:
                         frames.result(query)
+                for running in run._running:
+                    undo.callback(running.stop)
+                    running.begin()
+                    run._diary.write(running, "starting", [], away=run._away)
+                    report(f"running {running.query.name} ({mode})")
                 run.outputs = {q.name: views.described(graph, q, frames.schemas[q.node.name]) for q in queries}
                 if beside is None:
                     catalogue.publish(connection, *(one for one in run.outputs.values() if one.kind == "view"))
@@ -224,6 +228,7 @@ class Run:
         gauges = bridge.gauges(self.spark) if self._running else []
         for running in self._running:
             self._diary.write(running, "failed" if running.error else "stopped", gauges, away=self._away)
+            bridge.forget(self.spark, running.query.name)
         if self._owns_spark:
             self.spark.stop()
         self._held.close()
@@ -236,7 +241,10 @@ class Run:
     ) -> None:
         self.stop()
 
-    def _add(self, frames: Frames, query: Query, place: str, identities: Mapping[str, str], report: Report) -> Running:
+    def _prepared(
+        self, frames: Frames, query: Query, place: str, identities: Mapping[str, str], report: Report
+    ) -> Running:
+        """A query that is planned, and that its checkpoint and the log fit; it is yet to begin."""
         bridge.forget(self.spark, query.name)
         records, build = frames.records(query)
         read = {name: identities[name] for name in sorted(frames.graph.node(name).topic for name in query.reads)}
@@ -266,11 +274,7 @@ class Run:
             kafka = self.connection.spark()
             return write(records, query, build, mode=self.mode, checkpoint=place, kafka=kafka, batch=batch)
 
-        running = Running(query, start, ready=lambda: not view or not (self._away or self._unwritten(query.name)))
-        self._running.append(running)
-        running.begin()
-        self._diary.write(running, "starting", [], away=self._away)
-        return running
+        return Running(query, start, ready=lambda: not view or not (self._away or self._unwritten(query.name)))
 
     def _roll_back(self, query: Query, place: str, report: Report) -> None:
         """Take a view back to the checkpoint when the query was live and goes on from there, in either mode."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -21,6 +21,8 @@ from headrace.graph.clock_correction import ClockCorrection
 from headrace.graph.mistakes import report
 from headrace.graph.node import DEFAULT_PARTITIONS
 from headrace.log.schema import Schema, SchemaError
+
+_NO_KEYS = ("float", "double", "array<", "map<", "struct<")
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,19 @@ def schema(element: Element, given: object) -> Schema | None:
     return read
 
 
+def refuse_sign(element: Element, schema: Schema | None, *, of: str | None = None) -> None:
+    """No column may be taken for the sign of a table's row; with `of` only one of that type is."""
+    for field in schema.fields if schema else ():
+        if field.name.lower() == names.CHANGE and of in (None, field.type):
+            element.mistake(
+                "HR-004",
+                f"Column `{field.name}` of {element.label} has the name of the one that says what becomes of a row.",
+                found=schema.ddl if schema else None,
+                fix="leave it out of the schema, and it is not read; or rename it where the records are written",
+                option="schema",
+            )
+
+
 def column(element: Element, option: str, given: object, schema: Schema | None) -> str | None:
     """The name of a column of the schema; when there is no schema to look into, the name as it is."""
     if given is None:
@@ -152,6 +167,30 @@ def key(element: Element, given: object, schema: Schema | None) -> tuple[str, ..
     return _columns(element, "key", "HR-013", given, schema)
 
 
+def row_key(element: Element, given: object, schema: Schema | None) -> tuple[str, ...]:
+    """The columns that tell the rows of a table or view apart: of exact, plain types, and not the sign of a row."""
+    columns = key(element, given, schema)
+    for one in columns:
+        field = schema.field(one) if schema else None
+        if one.lower() == names.CHANGE:
+            element.mistake(
+                "HR-013",
+                f"`{one}` cannot be in the key of {element.label}: it says what becomes of a row.",
+                found=f"key={given!r}",
+                fix="name the columns that make a row unique",
+                option="key",
+            )
+        elif field is not None and field.type.startswith(_NO_KEYS):
+            element.mistake(
+                "HR-013",
+                f"`{one}` cannot be in the key of {element.label}: values of its type cannot be told apart exactly.",
+                found=f"{one} {field.type}",
+                fix="name columns of exact, plain types: a string, a whole number, a decimal, a date or a timestamp",
+                option="key",
+            )
+    return columns
+
+
 def secret(element: Element, given: object, schema: Schema | None) -> tuple[str, ...]:
     """The columns that the console does not show."""
     return _columns(element, "secret", "HR-547", given, schema)
@@ -161,7 +200,7 @@ def _columns(element: Element, option: str, code: str, given: object, schema: Sc
     columns: tuple[object, ...] = ()
     if isinstance(given, str):
         columns = (given,)
-    elif isinstance(given, Iterable):
+    elif isinstance(given, list | tuple):
         columns = tuple(given)
     if given is not None and (
         not columns or not all(isinstance(one, str) and one for one in columns) or len(set(columns)) < len(columns)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from pyspark import SparkContext
@@ -96,9 +97,11 @@ class Gauge:
 
 
 _BUILD: ContextVar[Build | None] = ContextVar("headrace_build", default=None)
+_UNNAMED = count(1)  # operators outside of any query are still to be told apart
 _NO_TIME = -(2**63)
 _LAYOUT = ("size_ms", "every_ms", "offset_ms", "gap_ms", "within_ms", "timezone", "n", "score", "lower_ms", "upper_ms",
-           "slice_ms", "sides", "whole", "taken_back", "holds", "wait_ms", "correct")  # fmt: skip
+           "slice_ms", "sides", "on", "whole", "taken_back", "holds", "wait_ms", "correct")  # fmt: skip
+_FORM = 2  # of the state that the kernel's ShardStore writes
 _CHECKS = "spark.sql.streaming.unsupportedOperationCheck"
 _HOT_KEY = 3
 
@@ -111,6 +114,12 @@ def building(build: Build) -> Iterator[Build]:
         yield build
     finally:
         _BUILD.reset(token)
+
+
+def is_live() -> bool:
+    """Whether the plan that is being built is that of a query that will run live."""
+    build = _BUILD.get()
+    return build is not None and build.live
 
 
 def decode(
@@ -218,7 +227,8 @@ def encode(rows: DataFrame, key: Sequence[str], partitions: int = 1, build: Buil
     those of a query that runs live have `headers`."""
     spark = rows.sparkSession
     query = build.query if build is not None and build.live else None
-    return DataFrame(_kernel(spark).RecordEncoder.encode(rows._jdf, _strings(spark, key), partitions, query), spark)
+    encoded = _kernel(spark).RecordEncoder.encode(rows._jdf, _strings(spark, key), partitions, query)
+    return DataFrame(_kernel(spark).Branches.apart(encoded), spark)
 
 
 def encode_view(rows: DataFrame, key: Sequence[str], columns: Sequence[str], build: Build) -> DataFrame:
@@ -230,7 +240,7 @@ def encode_view(rows: DataFrame, key: Sequence[str], columns: Sequence[str], bui
     encoded = _kernel(spark).ViewEncoder.encode(
         rows._jdf, _strings(spark, key), _strings(spark, columns), build.query, build.live, build.late_topic, side
     )
-    return DataFrame(encoded, spark)
+    return DataFrame(_kernel(spark).Branches.apart(encoded), spark)
 
 
 def dedupe(rows: DataFrame, by: Sequence[str], at: str, within_ms: int) -> DataFrame:
@@ -238,10 +248,8 @@ def dedupe(rows: DataFrame, by: Sequence[str], at: str, within_ms: int) -> DataF
     spark = rows.sparkSession
     key = ", ".join(f"{name} {rows.schema[name].dataType.simpleString()}" for name in by)
     late = _late_rows(spark, "dedupe", f"by {key}")
-    build = _BUILD.get()
-    live = build is not None and build.live
     kept = _kernel(spark).Dedupe.dedupe(
-        rows._jdf, _strings(spark, by), at, within_ms, late, live, *_delay(spark, rows.schema, at)
+        rows._jdf, _strings(spark, by), at, within_ms, late, is_live(), *_delay(spark, rows.schema, at)
     )
     return DataFrame(kept, spark)
 
@@ -253,9 +261,10 @@ def sharded(rows: DataFrame, spec: Mapping[str, Any], *beside: DataFrame) -> Dat
     build = _BUILD.get()
     shards = spark.conf.get("spark.sql.shuffle.partitions")
     keys = ", ".join(f"{name} {rows.schema[name].dataType.simpleString()}" for name in spec["by"])
-    aggregates = ", ".join(f"{one['name']} {one['kind']} {one['type']}" for one in spec["aggregates"])
+    aggregates = ", ".join(map(_described, spec["aggregates"]))
     layout = {name: spec[name] for name in _LAYOUT if spec.get(name)}
-    late = _late_rows(spark, spec["operator"], f"{spec['kind']} {layout} by {keys} of {aggregates} in {shards} shards")
+    state = f"{spec['kind']} {layout} by {keys} of {aggregates} in {shards} shards, form {_FORM}"
+    late = _late_rows(spark, spec["operator"], state)
     gateway: Any = spark.sparkContext._gateway
     inputs = gateway.new_array(_jvm(spark).org.apache.spark.sql.Dataset, 1 + len(beside))
     for i, one in enumerate((rows, *beside)):
@@ -264,11 +273,16 @@ def sharded(rows: DataFrame, spec: Mapping[str, Any], *beside: DataFrame) -> Dat
         inputs,
         json.dumps({**spec, "view": build is not None and build.view}),
         build.query if build else "unnamed",
-        build is not None and build.live,
+        is_live(),
         *_delay(spark, rows.schema, spec["time"]),
         late,
     )
     return DataFrame(frame, spark)
+
+
+def _described(aggregate: Mapping[str, Any]) -> str:
+    types = [aggregate[name] for name in ("type", "input_type", "by_type") if aggregate[name] is not None]
+    return " ".join([aggregate["name"], aggregate["kind"], *types])
 
 
 def _delay(spark: SparkSession, schema: StructType, time: str | None) -> tuple[Any, int]:
@@ -282,6 +296,16 @@ def _delay(spark: SparkSession, schema: StructType, time: str | None) -> tuple[A
         int(found.get("headrace.delay_ms", 0)),
     )
     return delay, int(found.get("headrace.idle_ms", 0))
+
+
+def sign_lost(rows: DataFrame) -> bool:
+    """Whether the rows are those of a table without their `change`, left out by somebody who has not looked at it."""
+    return bool(_kernel(rows.sparkSession).Sign.isLost(rows._jdf))
+
+
+def moving(rows: DataFrame) -> str | None:
+    """What is computed of the rows of a table and may be something else when a row goes than when it came, as SQL."""
+    return _kernel(rows.sparkSession).Sign.moving(rows._jdf)
 
 
 @contextmanager
@@ -332,7 +356,7 @@ def _sender(query: str, of: str, partition: int, hot: HotKey) -> Gauge:
 
 
 def forget(spark: SparkSession, query: str) -> None:
-    """Start the gauges and clocks of a query from zero; before it is planned."""
+    """Let go of a query's gauges, clocks and state in memory; before it is planned, and when it has ended."""
     _kernel(spark).Meter.forget(query)
     _kernel(spark).Watermark.forget(query)
 
@@ -358,7 +382,7 @@ def close(spark: SparkSession, run: str) -> None:
 def _late_rows(spark: SparkSession, kind: str, state: str) -> Any:
     build = _BUILD.get()
     if build is None:
-        return _kernel(spark).LateRows("unnamed", kind, None, None)
+        return _kernel(spark).LateRows("unnamed", f"{kind}_{next(_UNNAMED)}", None, None)
     side = _side_output(spark, build.kafka, build)
     return _kernel(spark).LateRows(build.query, build.operator(kind, state), build.late_topic, side)
 

@@ -27,6 +27,7 @@ group at a time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,7 +58,8 @@ from pyspark.sql.types import (
 
 from headrace.call import calling
 from headrace.errors import DeclarationError
-from headrace.names import COLUMN_PREFIX
+from headrace.names import CHANGE, COLUMN_PREFIX
+from headrace.operators import sign
 
 INPUT_PREFIX = f"{COLUMN_PREFIX}in_"
 
@@ -81,6 +83,7 @@ _INPUTS = {
     "count_min": StringType(),
 }
 _ROUNDING = 1e7
+_STAR = re.compile(r"[(,]\s*(?:[\w`]+\s*\.\s*)?\*")  # all columns, as an argument
 _LEAST_LONG, _GREATEST_LONG = -(2**63), 2**63 - 1
 
 
@@ -100,7 +103,7 @@ class Aggregate:
 
 def count(column: str | None = None, *, where: str | None = None) -> Aggregate:
     """How many rows there are, or how many in which `column` is not null."""
-    return _declared("count", None if column == "*" else column, where=where)
+    return _declared("count", None if isinstance(column, str) and column == "*" else column, where=where)
 
 
 def sum(column: str, *, where: str | None = None) -> Aggregate:  # noqa: A001
@@ -210,7 +213,7 @@ def count_min(
     for option, value in (("error", error), ("confidence", confidence)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0001 <= value <= 0.9999:
             raise _out_of_range("count_min", option, value, "a fraction from 0.0001 to 0.9999, such as 0.01")
-    values = [of] if isinstance(of, str) else list(of)
+    values = [of] if isinstance(of, str) or not isinstance(of, Sequence) else list(of)
     if not all(isinstance(value, str | int) for value in values):
         raise _out_of_range("count_min", "of", values, "a list of texts or whole numbers")
     texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
@@ -342,20 +345,37 @@ def refuse_options(operator: str, **options: object) -> None:
             )  # fmt: skip
 
 
-def keys(rows: DataFrame, by: str | Sequence[str], operator: str, *, option: str = "by") -> list[str]:
-    """The columns that make a group; none is one group of all rows."""
-    names = [by] if isinstance(by, str) else list(by)
+def keys(
+    rows: DataFrame,
+    by: str | Sequence[str],
+    operator: str,
+    *,
+    option: str = "by",
+    empty: bool = True,
+    side: str = "its input",
+    use: str = "make groups by",
+) -> list[str]:
+    """The columns by which rows are told apart; where there may be none, that is one group of all rows.
+
+    An error says what the operator would `use` them for, and which `side` of it they are of.
+    """
+    names = _named(by, operator, option, empty=empty)
     fields = {field.name: field for field in rows.schema.fields}
     for name in names:
         if name not in fields:
             raise DeclarationError(
-                "HR-030", f"`{operator}` names the column `{name}`, which its input does not have.",
+                "HR-030", f"`{operator}` names the column `{name}`, which {side} does not have.",
                 where=calling().at(option), found=", ".join(fields), fix="name one of the columns found",
+            )  # fmt: skip
+        if name == CHANGE and sign.is_table(rows):
+            raise DeclarationError(
+                "HR-032", f"`{operator}` cannot {use} `{name}`: it says what becomes of a row, and is no part of it.",
+                where=calling().at(option), found=", ".join(names), fix="name other columns of the table",
             )  # fmt: skip
         if not is_key(fields[name].dataType):
             raise DeclarationError(
-                "HR-032", f"`{operator}` cannot make groups by `{name}`.", where=calling().at(option),
-                found=fields[name].dataType.simpleString(),
+                "HR-032", f"`{operator}` cannot {use} `{name}`.", where=calling().at(option),
+                found=f"{name} {fields[name].dataType.simpleString()}",
                 fix="use columns of exact, plain types: a whole number, or a string compared byte by byte",
             )  # fmt: skip
         if names.count(name) > 1:
@@ -366,46 +386,89 @@ def keys(rows: DataFrame, by: str | Sequence[str], operator: str, *, option: str
     return names
 
 
+def _named(by: object, operator: str, option: str, *, empty: bool) -> list[str]:
+    """The names in an option: one, or a list of them."""
+    names = [by] if isinstance(by, str) else by
+    if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names) and (names or empty):
+        return [*names]
+    raise DeclarationError(
+        "HR-032", f"`{option}` of `{operator}` is not the name of a column, or a list of names.",
+        where=calling().at(option), found=f"{option}={by!r}",
+        fix=f'write `{option}="card"`, or `{option}=["card", "shop"]`'
+        + (f"; `{option}=[]` is one group of all rows" if empty else ""),
+    )  # fmt: skip
+
+
 def is_key(found: DataType) -> bool:
     """Whether values of the type are equal where their bytes are."""
     return _is(found, (DataType,)) and not isinstance(found, _NO_KEYS)
 
 
-def expression(rows: DataFrame, text: str, operator: str, option: str) -> Column:
-    """A plain SQL expression over the rows that another option of an operator names."""
-    _types(rows, [(operator, option, text)], operator)
-    return F.expr(text)
+def expression(rows: DataFrame, text: object, operator: str, option: str) -> tuple[Column, DataType]:
+    """A plain SQL expression over the rows that another option of an operator is, and its type."""
+    if not isinstance(text, str):
+        raise DeclarationError(
+            "HR-033", f"The `{option}` of `{operator}` is not text.", where=calling().at(option),
+            found=f"{option}={text!r}", fix=f'write a SQL expression, such as `{option}="price * 2"`',
+        )  # fmt: skip
+    return F.expr(text), _types(rows, [(None, option, text)], operator)[text]
 
 
-def _types(rows: DataFrame, texts: Sequence[tuple[str, str, str]], operator: str) -> dict[str, DataType]:
-    """The type of each expression. Spark sees it inside an aggregate, where only plain expressions are allowed."""
+def _types(rows: DataFrame, texts: Sequence[tuple[str | None, str, str]], operator: str) -> dict[str, DataType]:
+    """The type of each expression, which belongs to an aggregate of that name, or to none.
 
-    def analysed(wanted: Sequence[str]) -> dict[str, DataType]:
-        columns = [F.first(F.expr(text)).alias(f"{INPUT_PREFIX}{n}") for n, text in enumerate(wanted)]
-        return dict(zip(wanted, (f.dataType for f in rows.groupBy().agg(*columns).schema.fields), strict=True))
-
+    Spark sees it inside an aggregate, where only plain expressions are allowed, and without the sign of a row: what is
+    computed with it when a row comes is not what would be taken back when it goes.
+    """
     distinct = list(dict.fromkeys(text for _, _, text in texts))
     if not distinct:
         return {}
+    plain = rows.drop(CHANGE) if sign.is_table(rows) else rows
     try:
-        return analysed(distinct)
+        if plain is rows or not any(map(_STAR.search, distinct)):
+            return _analysed(plain, distinct)
     except (AnalysisException, ParseException):
         pass
     found: dict[str, DataType] = {}
     for name, option, text in texts:
+        place, what = name or option, f"its `{option}`" if name is None else f"the {option} of `{name}`"
         try:
-            found |= analysed([text])
+            found |= _analysed(plain, [text])
         except (AnalysisException, ParseException) as error:
+            if plain is not rows and _is_read(rows, text):
+                raise _with_sign(operator, what, text, place) from None
             unknown = (error.getCondition() or "").startswith("UNRESOLVED_COLUMN")
             raise DeclarationError(
                 "HR-033",
-                f"`{operator}` cannot read the {option} of `{name}`, `{text}`"
+                f"`{operator}` cannot read {what}, `{text}`"
                 + (": its input does not have such a column." if unknown else "."),
-                where=calling().at(name),
-                found=", ".join(rows.columns) if unknown else str(error).strip().splitlines()[0],
+                where=calling().at(place),
+                found=", ".join(plain.columns) if unknown else str(error).strip().splitlines()[0],
                 fix="name one of the columns found" if unknown else "write a plain SQL expression over the columns",
             ) from None
+        if plain is not rows and _STAR.search(text):
+            raise _with_sign(operator, what, text, place)
     return found
+
+
+def _analysed(rows: DataFrame, texts: Sequence[str]) -> dict[str, DataType]:
+    columns = [F.first(F.expr(text)).alias(f"{INPUT_PREFIX}{n}") for n, text in enumerate(texts)]
+    return dict(zip(texts, (f.dataType for f in rows.groupBy().agg(*columns).schema.fields), strict=True))
+
+
+def _is_read(rows: DataFrame, text: str) -> bool:
+    try:
+        return bool(_analysed(rows, [text]))
+    except (AnalysisException, ParseException):
+        return False
+
+
+def _with_sign(operator: str, what: str, text: str, place: str) -> DeclarationError:
+    return DeclarationError(
+        "HR-033", f"`{operator}` cannot use `{CHANGE}` in {what}: it says what becomes of a row, and one that goes "
+        "would be taken for another than the one that came.", where=calling().at(place), found=text,
+        fix="use other columns, by their names: a row that is taken back is taken out by itself",
+    )  # fmt: skip
 
 
 def _bound(name: str, one: Aggregate, types: Mapping[str, DataType], inputs: Inputs, operator: str) -> Bound:

@@ -56,6 +56,7 @@ from headrace.operators.aggregate import (
     keys,
     refuse_options,
 )
+from headrace.operators.given import given
 from headrace.operators.window import CHANGE, check_word, ddl, quoted
 
 _SIGN = f"{INPUT_PREFIX}sign"
@@ -80,9 +81,11 @@ def aggregate(
     **aggregates: Aggregate,
 ) -> DataFrame:
     """The aggregates of each group of `by`, as a table."""
+    given("aggregate", rows)
     refuse_options("aggregate", by=by, skew=skew)
     check_word("aggregate", "skew", skew, (None, "split"))
-    _check_kinds(aggregates)
+    sign.refuse_other(rows, "aggregate")
+    _check_kinds(rows, aggregates)
     names = keys(rows, by, "aggregate")
     bound, prepared = bind(rows, aggregates, "aggregate", [*names, CHANGE])
     if skew == "split":
@@ -92,9 +95,12 @@ def aggregate(
     return grouped(rows, prepared, names, bound)
 
 
-def grouped(rows: DataFrame, prepared: DataFrame, by: Sequence[str], bound: Sequence[Bound]) -> DataFrame:
+def grouped(
+    rows: DataFrame, prepared: DataFrame, by: Sequence[str], bound: Sequence[Bound], operator: str = "aggregate"
+) -> DataFrame:
     """The groups of rows that `prepared` holds with the inputs of the aggregates."""
     signed = sign.is_table(rows)
+    sign.refuse_moving(prepared, f"`{operator}`", calling().where)
     own = [F.col(quoted(name)) for name in by]
     inputs = [F.col(quoted(name)) for name in prepared.columns if name.startswith(INPUT_PREFIX)]
     if not rows.isStreaming:
@@ -195,12 +201,16 @@ def _check_split(aggregates: Mapping[str, Aggregate]) -> None:
             )  # fmt: skip
 
 
-def _check_kinds(aggregates: dict[str, Aggregate]) -> None:
+def _check_kinds(rows: DataFrame, aggregates: dict[str, Aggregate]) -> None:
     for name, one in aggregates.items():
         if isinstance(one, Aggregate) and one.kind not in _REVERSIBLE:
-            instead = _INSTEAD.get(one.kind, "use one of those: " + ", ".join(_REVERSIBLE))
+            why = f"it does not have `{one.kind}`"
+            instead = _INSTEAD.get(one.kind, "use one of those: " + ", ".join(_REVERSIBLE)).format(column=one.column)
+            if sign.is_table(rows):
+                why = f"the rows of a table go again, and `{one.kind}` cannot take them out"
+            else:
+                instead += "; or use `hr.window` with `hr.global_()`, which has it"
             raise DeclarationError(
-                "HR-055", f"`aggregate` cannot compute `{name}`: the rows of a table go again, and `{one.kind}` cannot "
-                "take them out.", where=calling().at(name), found=f"{one.kind} of {one.column}",
-                fix=instead.format(column=one.column),
+                "HR-055", f"`aggregate` cannot compute `{name}`: {why}.", where=calling().at(name),
+                found=f"{one.kind} of {one.column}", fix=instead,
             )  # fmt: skip

@@ -31,32 +31,32 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace import duration
-from headrace.call import calling
-from headrace.errors import DeclarationError
 from headrace.kernel import bridge
 from headrace.operators import sign
-from headrace.operators.aggregate import is_key
+from headrace.operators.aggregate import keys
+from headrace.operators.columns import quoted
 from headrace.operators.event_time import time_column
+from headrace.operators.given import given
+from headrace.operators.window import length
 
 
 def dedupe(rows: DataFrame, *, by: str | Sequence[str], within: str | timedelta, at: str | None = None) -> DataFrame:
     """Rows without repeats: equal in `by` and less than `within` apart in event time (`at`, or the marked column)."""
+    given("dedupe", rows)
     sign.refuse_table(rows, "dedupe")
-    keys = [by] if isinstance(by, str) else list(by)
-    _check_keys(rows, keys)
-    within_ms = _milliseconds(within)
+    names = keys(rows, by, "dedupe", empty=False, use="tell events apart by")
+    within_ms = length(within, "dedupe", "within")
     time = time_column(rows, at, "dedupe")
-    return bridge.dedupe(rows, keys, time, within_ms) if rows.isStreaming else _batch(rows, keys, time, within_ms)
+    return bridge.dedupe(rows, names, time, within_ms) if rows.isStreaming else _batch(rows, names, time, within_ms)
 
 
-def _batch(rows: DataFrame, keys: list[str], time: str, within_ms: int) -> DataFrame:
+def _batch(rows: DataFrame, names: list[str], time: str, within_ms: int) -> DataFrame:
     """The batch twin: the rows of a key by time; each is kept that is `within` or more after the last one kept."""
-    columns = [F.col(_quoted(name)) for name in rows.columns]
-    timed = rows.where(F.col(_quoted(time)).isNotNull())
-    identified = _all(F.col(_quoted(key)).isNotNull() for key in keys)
+    columns = [F.col(quoted(name)) for name in rows.columns]
+    timed = rows.where(F.col(quoted(time)).isNotNull())
+    identified = _all(F.col(quoted(key)).isNotNull() for key in names)
     entry = F.struct(
-        F.unix_micros(_quoted(time)).alias("time"),
+        F.unix_micros(quoted(time)).alias("time"),
         F.to_json(F.struct(*columns)).alias("text"),
         F.struct(*columns).alias("row"),
     )
@@ -71,52 +71,14 @@ def _batch(rows: DataFrame, keys: list[str], time: str, within_ms: int) -> DataF
 
     # A row without identity is a group of its own.
     alone = F.when(identified, F.lit(None)).otherwise(F.monotonically_increasing_id())
-    grouped = timed.groupBy(*(F.col(_quoted(key)) for key in keys), alone)
+    grouped = timed.groupBy(*(F.col(quoted(key)) for key in names), alone)
     ordered = grouped.agg(F.array_sort(F.collect_list(entry), earlier).alias("entries"))
     first = F.aggregate(F.slice("entries", 2, F.size("entries")), F.slice("entries", 1, 1), keep)
     result = ordered.select(F.explode(first).alias("kept")).select("kept.row.*")
     return result.select(
-        *(F.col(_quoted(field.name)).alias(field.name, metadata=field.metadata) for field in rows.schema.fields)
+        *(F.col(quoted(field.name)).alias(field.name, metadata=field.metadata) for field in rows.schema.fields)
     )
-
-
-def _check_keys(rows: DataFrame, keys: list[str]) -> None:
-    fields = {field.name: field for field in rows.schema.fields}
-    if not keys:
-        raise DeclarationError(
-            "HR-032", "`dedupe` has no column to compare.", where=calling().at("by"), found="by=[]",
-            fix='name the columns that identify an event, such as `by="id"`',
-        )  # fmt: skip
-    for key in keys:
-        if key not in fields:
-            raise DeclarationError(
-                "HR-030", f"`dedupe` names the column `{key}`, which its input does not have.",
-                where=calling().at("by"), found=", ".join(fields), fix="name one of the columns found",
-            )  # fmt: skip
-        if not is_key(fields[key].dataType):
-            raise DeclarationError(
-                "HR-032", f"`dedupe` cannot tell events apart by `{key}`.", where=calling().at("by"),
-                found=fields[key].dataType.simpleString(),
-                fix="use columns of exact, plain types, such as a string or a whole number",
-            )  # fmt: skip
-
-
-def _milliseconds(within: str | timedelta) -> int:
-    try:
-        milliseconds, problem = duration.parse(within), "it must be longer than nothing"
-    except ValueError as error:
-        milliseconds, problem = 0, str(error)
-    if milliseconds == 0:
-        raise DeclarationError(
-            "HR-005", f"`dedupe` cannot use its `within`: {problem}.", where=calling().at("within"), found=within,
-            fix="write a number and a unit, such as `10 minutes`",
-        )  # fmt: skip
-    return milliseconds
 
 
 def _all(conditions: Iterable[Column]) -> Column:
     return reduce(lambda one, other: one & other, conditions)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -22,10 +22,12 @@ from pyspark.sql import DataFrame
 from headrace.operators import sign
 from headrace.operators.aggregate import keys
 from headrace.operators.aggregation import grouped
+from headrace.operators.given import given
 
 
 def distinct(rows: DataFrame, /, *, by: str | Sequence[str] | None = None) -> DataFrame:
     """The different rows, or the different values of the columns of `by`, as a table."""
+    given("distinct", rows)
     sign.refuse_other(rows, "distinct")
-    names = keys(rows, sign.columns(rows) if by is None else by, "distinct")
-    return grouped(rows, rows, names, [])
+    names = keys(rows, sign.columns(rows) if by is None else by, "distinct", empty=False, use="tell rows apart by")
+    return grouped(rows, rows, names, [], "distinct")

@@ -42,6 +42,7 @@ from headrace.errors import DeclarationError
 from headrace.kernel import bridge
 from headrace.names import COLUMN_PREFIX
 from headrace.operators import sign, table
+from headrace.operators.given import given
 from headrace.operators.window import CHANGE, ddl, quoted
 
 FROM, TO, VERSION = "valid_from", "valid_to", "version"
@@ -57,6 +58,12 @@ _WHOLE_TIMES = {
 
 def history(rows: DataFrame, /) -> DataFrame:
     """The versions of the rows of a table."""
+    given("history", rows)
+    return versions(rows)
+
+
+def versions(rows: DataFrame, *, asked: str = "`history`") -> DataFrame:
+    """The same for another operator: an error says who `asked`."""
     found = table.timed_records(rows)
     if found is None:
         raise DeclarationError(
@@ -69,8 +76,10 @@ def history(rows: DataFrame, /) -> DataFrame:
     taken = [name for name in own if name.lower() in (FROM, TO, VERSION)]
     if taken:
         raise DeclarationError(
-            "HR-036", f"`history` adds a column `{taken[0]}`, and its input has one.", where=calling().where,
-            found=", ".join(own), fix="declare the table without the column",
+            "HR-036", f"{asked} adds a column `{taken[0]}`, and the table has one.", where=calling().where,
+            found=", ".join(own),
+            fix="declare the table without the column, and it is not read; `as_of` takes a table that has both "
+            f"`{FROM}` and `{TO}` as it is",
         )  # fmt: skip
     return _stream(records, key, own) if rows.isStreaming else _batch(records, key, own)
 
@@ -85,6 +94,7 @@ def _stream(records: DataFrame, key: Sequence[str], own: Sequence[str]) -> DataF
         "unique": [*key, VERSION],
         "time": None,
         "columns": list(own),
+        "holds": ddl([(name, records.schema[name].dataType) for name in own]),
         "changes": True,
         "aggregates": [],
         "output": ddl(output),

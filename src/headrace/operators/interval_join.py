@@ -16,8 +16,21 @@ counted and dropped; so does a row without an event time.
 **Convergence.** When all rows that are not late have come and the watermark has passed the last interval, the result is
 the batch answer.
 
-**The result** is a stream without a marked event time: a row may be as old as the interval is long. A window over it
-takes `at=`, and a `lateness` of that length.
+**The result** is a stream without a marked event time: a row may be as old as the interval is long. A window over it,
+or another join, takes `at=`, and a `lateness` of that length.
+
+**Time.** `at` is the event-time column of the left side, or a pair of those of both sides, in which None means the
+marked one. It is for rows in which none is marked, as those of another join, and to go by another column than the
+marked one. Rows of an earlier join come late by as long as they waited for their partner: by its left column up to its
+upper bound, by its right column up to what its lower bound is below 0, by both its own `lateness` more. The second join
+needs a `lateness` of that length, or they are late for it; so is a row in which the column is null.
+
+    seen = hr.join(clicks, shows, on="ad", within=("-1 hour", "10 minutes"))
+    hr.join(seen, buys, on="click", at="clicked_at", within=("0", "1 day"), lateness="10 minutes")
+    hr.join(seen, buys, on="click", at="shown_at", within=("0", "1 day"), lateness="1 hour")
+
+Live, a second join is refused behind one that is `left`, `right` or `full`: rows that come out alone when the watermark
+leaps come with the time after the leap, and would be late by its length.
 
 **State.** The rows of each side until their interval and `lateness` have passed.
 """
@@ -33,31 +46,64 @@ from pyspark.sql import functions as F  # noqa: N812
 from headrace import duration
 from headrace.call import calling
 from headrace.errors import DeclarationError
-from headrace.operators.event_time import delayed, time_column
+from headrace.kernel import bridge
+from headrace.operators.event_time import delayed, noted, require_watermark, time_column, unmarked
 from headrace.operators.sides import Sides
 from headrace.operators.window import quoted
 
 Bound = str | timedelta
 Within = tuple[Bound, Bound]
 
+_ALONE = "headrace.alone"
 
-def interval_join(sides: Sides, *, within: Any, how: str, lateness_ms: int, late: str) -> DataFrame:
+
+def interval_join(
+    sides: Sides, *, at: tuple[str | None, str | None], within: Any, how: str, lateness_ms: int, late: str
+) -> DataFrame:
     """The pairs of two streams whose times are `within` the bounds, and the rows that have no partner."""
     lower_ms, upper_ms = _bounds(within)
     left, right = sides.frames
-    sides.times = times = time_column(left, None, "join"), time_column(right, None, "join")
+    sides.times = times = _times(sides, at)
     if left.isStreaming or right.isStreaming:
         whole = how in ("left", "full"), how in ("right", "full")
         slice_ms = sides.slice_ms(upper_ms - lower_ms + lateness_ms)
         bounds = {"lower_ms": lower_ms, "upper_ms": upper_ms, "lateness_ms": lateness_ms, "slice_ms": slice_ms}
         pairs = sides.run("interval_join", whole=whole, changes=False, late=late, **bounds)
-        for column in times:
-            if (time := sides.time(column)) is not None:
-                pairs = delayed(pairs, time)
-        return pairs
-    left, right = (rows.where(F.col(quoted(time)).isNotNull()) for rows, time in zip((left, right), times, strict=True))
-    micros = [F.unix_micros(F.col(f"{side}.{quoted(time)}")) for side, time in zip("lr", times, strict=True)]
-    return sides.joined(left, right, how, (micros[1] - micros[0]).between(lower_ms * 1000, upper_ms * 1000))
+    else:
+        left, right = (
+            unmarked(rows).where(F.col(quoted(time)).isNotNull())
+            for rows, time in zip((left, right), times, strict=True)
+        )
+        micros = [F.unix_micros(F.col(f"{side}.{quoted(time)}")) for side, time in zip("lr", times, strict=True)]
+        near = (micros[1] - micros[0]).between(lower_ms * 1000, upper_ms * 1000)
+        pairs = sides.joined(left, right, how, near)
+    for column in times:
+        if (time := sides.time(column)) is not None:
+            pairs = delayed(pairs, time)
+        if how != "inner":
+            pairs = noted(pairs, column, pairs.schema[column].metadata | {_ALONE: True})
+    return pairs
+
+
+def _times(sides: Sides, at: tuple[str | None, str | None]) -> tuple[str, str]:
+    left, right = sides.frames
+    first = time_column(left, at[0], "join")
+    named = f'"{at[0]}"' if at[0] is not None else "None"
+    second = time_column(right, at[1], "join", option=f'at=({named}, "column")')
+    for rows, column in zip((left, right), at, strict=True):
+        require_watermark(rows, column, "join")
+        _refuse_live(rows, column)
+    return first, second
+
+
+def _refuse_live(rows: DataFrame, at: str | None) -> None:
+    leaping = any(field.metadata.get(_ALONE) for field in rows.schema.fields)
+    if at is not None and leaping and rows.isStreaming and bridge.is_live():
+        raise DeclarationError(
+            "HR-050", "`join` cannot run live behind a join that is `left`, `right` or `full`: rows that come out alone"
+            " would be late where the watermark leaps.", where=calling().at("at"), found=f"at={at!r}, in live mode",
+            fix="run it with --mode exact, or make the first join `inner`",
+        )  # fmt: skip
 
 
 def _bounds(within: Any) -> tuple[int, int]:

@@ -19,6 +19,10 @@ anew (`+`) when a version that was valid then comes, goes or changes.
 so much: for a table that is read at the same time, or whose rows come a little later than the events about them. Rows
 that have waited come out late, as a window behind the join sees it: give that one a `lateness`.
 
+**Time.** `at` is the event-time column of the stream where none is marked, as behind a join of two streams, or another
+than the marked one is meant. Rows of such a join come late by as much as its interval is long: `wait` and `retention`
+count from that time, so make them longer by that.
+
 **Live.** Rows of the stream and changes of the table come from different tasks, in no certain order. A change that puts
 a row in the place of another is one: a row of the stream sees the one or the other, never both or none. Where a
 function leaves one half of it out, or it goes to another key, the other half is seen up to a second later.
@@ -37,19 +41,30 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import TimestampType
 
 from headrace.call import calling
 from headrace.errors import DeclarationError
-from headrace.operators import table
-from headrace.operators.event_time import mark, marked, require, time_column
-from headrace.operators.history import FROM, TO, history
+from headrace.operators import history, table
+from headrace.operators.event_time import (
+    carried,
+    conversion,
+    mark,
+    marked,
+    named,
+    require_watermark,
+    time_column,
+    times_said,
+)
+from headrace.operators.history import FROM, TO
 from headrace.operators.sides import Sides
-from headrace.operators.window import CHANGE, check_word, length, quoted
+from headrace.operators.window import CHANGE, length, quoted
 
 
 def lookup_join(
     sides: Sides,
     *,
+    at: str | None,
     how: str,
     as_of: str | None,
     retention: str | timedelta,
@@ -57,7 +72,12 @@ def lookup_join(
     wait: str | timedelta | None,
 ) -> DataFrame:
     """The rows of a stream with those of a table."""
-    check_word("join", "how", how, ("inner", "left"))
+    if how not in ("inner", "left"):
+        raise DeclarationError(
+            "HR-040", f"`join` of a stream and a table cannot be `{how}`: rows of the table alone never come out.",
+            where=calling().at("how"), found=how,
+            fix="use `inner`, or `left` to keep rows of the stream without a partner; or make both sides tables",
+        )  # fmt: skip
     stream, rows = sides.frames
     valid = _valid(sides, as_of)
     if correct and (as_of is None or wait is not None):
@@ -69,8 +89,11 @@ def lookup_join(
     wait_ms = length(wait, "join", "wait") if wait is not None else 0
     retention_ms = length(retention, "join", "retention")
     found = marked(stream.schema)
-    if as_of is not None or wait_ms or found is not None:
-        sides.times = time_column(stream, None, "join"), None
+    if as_of is not None or wait_ms or found is not None or at is not None:
+        sides.times = time_column(stream, at, "join"), None
+        require_watermark(stream, at, "join")
+    elif said := times_said(stream.schema):
+        sides.times = said[0], None  # it asks for no time, but who comes behind it hears of it
     if not stream.isStreaming and not rows.isStreaming:
         answer = _batch(sides, how, as_of)
         return answer.withColumn(CHANGE, F.lit("+")) if correct else answer
@@ -80,13 +103,16 @@ def lookup_join(
     options["timeless"] = True  # rows of the table have no time
     options["correct"] = correct
     result = sides.run("lookup_join", whole=(how == "left", False), changes=correct, **options)
-    return result if found is None or correct else mark(result, found)
+    if correct:
+        return result
+    result = carried(result, stream)
+    return result if found is None else mark(result, found)
 
 
 def versions(rows: DataFrame) -> DataFrame:
     """The rows of a table with the times in which they were valid; as they are when they have those, or no history."""
     has_times = {FROM, TO} <= set(rows.columns) or table.timed_records(rows) is None
-    return rows if has_times else history(rows)
+    return rows if has_times else history.versions(rows, asked="`join` with `as_of`")
 
 
 def _batch(sides: Sides, how: str, as_of: str | None) -> DataFrame:
@@ -104,7 +130,8 @@ def _valid(sides: Sides, as_of: str | None) -> list[int]:
     if as_of is None:
         return [-1, -1]
     stream, rows = sides.frames
-    require(stream, as_of, "join")
+    named(stream, as_of, "join", "as_of", side="its left side")
+    _check_time(stream, as_of, "`join` cannot answer `as_of` `{}`, which is not a timestamp.")
     if not {FROM, TO} <= set(sides.own[1]):
         raise DeclarationError(
             "HR-050", "`join` needs versions to answer `as_of` a time, and its right side has none.",
@@ -113,5 +140,14 @@ def _valid(sides: Sides, as_of: str | None) -> list[int]:
             f" `{FROM}` and `{TO}`",
         )  # fmt: skip
     for name in (FROM, TO):
-        require(rows, name, "join")
+        _check_time(rows, name, "`{}` of the right side of `join` says when a row was valid, and is not a timestamp.")
     return [sides.own[1].index(FROM), sides.own[1].index(TO)]
+
+
+def _check_time(rows: DataFrame, name: str, what: str) -> None:
+    found = rows.schema[name].dataType
+    if not isinstance(found, TimestampType):
+        raise DeclarationError(
+            "HR-050", what.format(name), where=calling().at("as_of"), found=f"{name} {found.simpleString()}",
+            fix=conversion(name, found),
+        )  # fmt: skip

@@ -14,8 +14,10 @@ from headrace.errors import DeclarationError
 from headrace.kernel import bridge
 from headrace.names import COLUMN_PREFIX
 from headrace.operators import aggregate, sign, table
-from headrace.operators.event_time import EventTime, mark, marked
-from headrace.operators.window import CHANGE, ddl, quoted
+from headrace.operators.columns import cast, ddl, quoted
+from headrace.operators.common_type import common_type
+from headrace.operators.event_time import EventTime, mark, taken
+from headrace.operators.window import CHANGE
 
 On = str | Sequence[str] | Mapping[str, str]
 
@@ -30,11 +32,14 @@ _LEAST_SLICE_MS = 1_000
 class Sides:
     """Two DataFrames, the columns in which they are to be equal, and the time of each, if that matters."""
 
-    def __init__(self, left: DataFrame, right: DataFrame, on: On) -> None:
+    def __init__(self, left: DataFrame, right: DataFrame, on: On | None, *, versions: bool = False) -> None:
+        """`versions` says that the right side is the history of what the user gave."""
         self.frames = (left, right)
         for rows in self.frames:
             sign.refuse_other(rows, "join")
-        self.pairs = _pairs(left, right, on)
+        self.pairs = _pairs(on)
+        _check_keys(left, right, self.pairs)
+        _check_types(left, right, self.pairs, versions=versions)
         self.own = tuple(sign.columns(rows) for rows in self.frames)
         self._same = {b: a for a, b in self.pairs if a == b}
         self.added = [name for name in self.own[1] if name not in self._same]
@@ -55,6 +60,8 @@ class Sides:
     def run(self, kind: str, *, whole: tuple[bool, bool], changes: bool, **options: Any) -> DataFrame:
         """The streaming plan: the kernel's operator `kind` over the rows of both sides. Those of a side that is `whole`
         come out without a partner, too."""
+        for frame in self.frames:
+            sign.refuse_moving(frame, "`join`", calling().where)
         rows, *beside = self._messages()
         time = self.time(_TIME)
         return bridge.sharded(
@@ -63,7 +70,7 @@ class Sides:
 
     def time(self, column: str) -> EventTime | None:
         """The event time of rows of both sides, in a column: it waits as long as the longer of the two."""
-        found = [marked(rows.schema) for rows, time in zip(self.frames, self.times, strict=True) if time]
+        found = [taken(rows.schema, time) for rows, time in zip(self.frames, self.times, strict=True) if time]
         known = [time for time in found if time is not None]
         if not known:
             return None
@@ -122,6 +129,7 @@ class Sides:
             "time": _TIME if any(self.times) else None,
             "side": _SIDE,
             "sign": table.SIGN,
+            "on": dict(self.pairs),
             "sides": [ddl([(name, rows.schema[name].dataType) for name in own]) for rows, own in frames],
             "places": places,
             "whole": list(whole),
@@ -151,33 +159,71 @@ def _column(name: str) -> Column:
 # Checks
 
 
-def _pairs(left: DataFrame, right: DataFrame, on: On) -> list[tuple[str, str]]:
-    named = [on] if isinstance(on, str) else on
-    pairs = list(named.items()) if isinstance(named, Mapping) else [(name, name) for name in named]
-    if not pairs:
+def _pairs(on: object) -> list[tuple[str, str]]:
+    """The columns of `on`, of the left and the right side."""
+    pairs: list[Any] = [None]
+    if isinstance(on, str):
+        pairs = [(on, on)]
+    elif isinstance(on, Mapping):
+        pairs = list(on.items())
+    elif isinstance(on, list | tuple):
+        pairs = [(name, name) for name in on]
+    if on is None or not pairs:
         raise DeclarationError(
             "HR-050", "`join` was not told in which columns the rows are equal.", where=calling().at("on"), found=on,
             fix='name a column that both sides have, such as on="card", or on={"product": "id"}',
         )  # fmt: skip
-    aggregate.keys(left, [a for a, _ in pairs], "join", option="on")
-    aggregate.keys(right, [b for _, b in pairs], "join", option="on")
+    if not all(isinstance(pair, tuple) and all(isinstance(name, str) for name in pair) for pair in pairs):
+        raise DeclarationError(
+            "HR-050", "`on` of `join` does not name columns.", where=calling().at("on"), found=f"on={on!r}",
+            fix=_as_mapping(on) or 'write their names, such as on="card", or on={"product": "id"} where they differ',
+        )  # fmt: skip
+    return pairs
+
+
+def _as_mapping(on: object) -> str | None:
+    """What was meant by pairs of names."""
+    pairs = [tuple(pair) for pair in on if isinstance(pair, list | tuple)] if isinstance(on, list | tuple) else []
+    if not pairs or any([isinstance(name, str) for name in pair] != [True, True] for pair in pairs):
+        return None
+    meant = ", ".join(f'"{left}": "{right}"' for left, right in pairs)
+    return f"write the names of the left and the right side as a mapping: on={{{meant}}}"
+
+
+def _check_keys(left: DataFrame, right: DataFrame, pairs: Sequence[tuple[str, str]]) -> None:
+    for number, (rows, side) in enumerate(((left, "left"), (right, "right"))):
+        names = [pair[number] for pair in pairs]
+        aggregate.keys(rows, names, "join", option="on", side=f"its {side} side", use="compare rows by")
+
+
+def _check_types(left: DataFrame, right: DataFrame, pairs: Sequence[tuple[str, str]], *, versions: bool) -> None:
     for a, b in pairs:
         types = left.schema[a].dataType, right.schema[b].dataType
         if types[0] != types[1]:
             raise DeclarationError(
                 "HR-050", f"`join` cannot compare `{a}` with `{b}`: they are of different types.",
                 where=calling().at("on"), found=f"{a} {types[0].simpleString()}, {b} {types[1].simpleString()}",
-                fix=f'cast one of them first: `.withColumn("{b}", F.col("{b}").cast("{types[0].simpleString()}"))`',
+                fix=_casts((a, b), types, versions=versions),
             )  # fmt: skip
-    return pairs
+
+
+def _casts(names: tuple[str, str], types: tuple[DataType, DataType], *, versions: bool) -> str:
+    """What makes the types equal: both become one that holds the values of both, where there is one."""
+    wanted = common_type(*types) or types[1 if versions else 0]
+    casts = [cast(name, wanted.simpleString()) for name in names]
+    sides = [f"the left side: `{casts[0]}`", f"the right side: `{'hr.history(…)' if versions else ''}{casts[1]}`"]
+    sides = [side for side, found in zip(sides, types, strict=True) if found != wanted]
+    return f"cast {' and '.join(sides)}, before they are joined"
 
 
 def _check_columns(left: Sequence[str], added: Sequence[str]) -> None:
     known = {name.lower() for name in left}
     twice = [name for name in added if name.lower() in known]
     if twice:
+        it, dropped = "it" if len(twice) == 1 else "them", ", ".join(f'"{name}"' for name in twice)
         raise DeclarationError(
             "HR-050", f"Both sides of `join` have a column {', '.join(f'`{name}`' for name in twice)}.",
             where=calling().where, found=f"left: {', '.join(left)}; right: {', '.join(added)}",
-            fix=f'rename it on one side, for instance with `withColumnRenamed("{twice[0]}", "…")`, or leave it out',
+            fix=f'rename {it} on the left side, for instance `.withColumnRenamed("{twice[0]}", "…")`, or leave {it} '
+            f"out there: `.drop({dropped})`",
         )  # fmt: skip

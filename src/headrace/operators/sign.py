@@ -6,7 +6,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructType
 
 from headrace.call import calling
-from headrace.errors import DeclarationError
+from headrace.errors import DeclarationError, Location
+from headrace.kernel import bridge
 from headrace.names import CHANGE
 
 
@@ -35,6 +36,34 @@ def refuse_table(rows: DataFrame, operator: str) -> None:
             found=", ".join(rows.columns),
             fix="use `hr.aggregate`, `hr.top` or `hr.join`, which take back what goes; or let what comes before give"
             ' only what is final: `emit="final"` without `lateness`, and no `correct=True`',
+        )
+
+
+def refuse_lost(rows: DataFrame, what: str, where: Location) -> None:
+    """Without its sign a row that goes would be taken for one that comes."""
+    if bridge.sign_lost(rows):
+        raise DeclarationError(
+            "HR-059",
+            f"{what} is made of the rows of a table, and their `{CHANGE}`, which says whether a row comes or goes, was"
+            " left out.",
+            where=where,
+            found=", ".join(rows.columns),
+            fix=f'name it in the select, such as `.select("…", "{CHANGE}")`; to take only what was put, as a stream'
+            f" that never hears of what goes, say so: `.where(\"{CHANGE} = '+'\")`",
+        )
+
+
+def refuse_moving(rows: DataFrame, what: str, where: Location) -> None:
+    """What a row that goes takes back must be what it brought when it came."""
+    found = bridge.moving(rows) if is_table(rows) else None
+    if found is not None:
+        raise DeclarationError(
+            "HR-060",
+            f"{what} computes something of a table's rows that is not the same when a row goes as when it came, so it"
+            " could not be taken back.",
+            where=where,
+            found=found,
+            fix="use columns of the row instead of the clock or chance; or do it in a view behind the last operator",
         )
 
 

@@ -40,6 +40,7 @@ from headrace.names import COLUMN_PREFIX
 from headrace.operators import aggregate, sign
 from headrace.operators.aggregate import Aggregate, Bound
 from headrace.operators.event_time import mark, marked, time_column
+from headrace.operators.given import given
 from headrace.operators.window import CHANGE, check_word, ddl, length, quoted
 
 _TIME = f"{COLUMN_PREFIX}time"
@@ -58,6 +59,7 @@ def sliding(
     **aggregates: Aggregate,
 ) -> DataFrame:
     """Each row with aggregates over the rows of its group `within` before it (`at`, or the marked event time)."""
+    given("sliding", rows)
     aggregate.refuse_options("sliding", by=by, within=within, emit=emit, lateness=lateness, late=late, at=at)
     check_word("sliding", "emit", emit, ("early", "final", "arrival"))
     check_word("sliding", "late", late, ("keep", "drop"))
@@ -99,6 +101,7 @@ def sliding_spec(
         "by": list(keys),
         "time": time,
         "columns": rows.columns,
+        "holds": ddl(columns),
         "emit": "final" if emit == "final" else "early",
         "lateness_ms": lateness_ms,
         "late": late,

@@ -11,6 +11,8 @@ taken back before what comes. State: the rows of the table.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import and_
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
@@ -36,6 +38,14 @@ def held(rows: DataFrame) -> DataFrame:
     times = F.when(F.col(CHANGE) == "-", -1).otherwise(1)
     counted = rows.groupBy(*own).agg(F.sum(times).alias(_COUNT)).where(F.col(_COUNT) > 0)
     return counted.select(*own, F.explode(F.sequence(F.lit(1), F.col(_COUNT))).alias(_COUNT)).drop(_COUNT)
+
+
+def of_view(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Batch: what the function of a view gives, as the table that its readers are given: of several rows of a key one,
+    and none where the key is null."""
+    there = held(rows) if sign.is_table(rows) else rows
+    whole = there.where(reduce(and_, (F.col(quoted(name)).isNotNull() for name in key)))
+    return whole.dropDuplicates(list(key)).withColumn(CHANGE, F.lit("+"))
 
 
 def of_records(records: Callable[[str | None], DataFrame], key: Sequence[str]) -> DataFrame:

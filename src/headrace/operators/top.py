@@ -13,7 +13,7 @@ When the input is one too (it has a column `change`), rows that it takes back le
 **Convergence.** The rows put there and not taken back are the batch answer, whatever the order of the input.
 
 **Work.** Of a stream in exact mode only the rows of a batch that may be among the first of their group leave the task
-that reads them. With `skew="split"`, and without columns in `within`, rows are ranked in as many parts as there are
+that reads them. With `skew="split"`, or where `within` has no columns, rows are ranked in as many parts as there are
 tasks first, and only the first n of each part meet in the one task of their group; so one large group does not bring
 all its rows to one place. The answer is the same.
 
@@ -29,7 +29,16 @@ from typing import Any, Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DataType, LongType, MapType, StringType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    VariantType,
+)
 from pyspark.sql.window import Window as Ranges
 
 from headrace.call import calling
@@ -37,6 +46,7 @@ from headrace.errors import DeclarationError
 from headrace.kernel import bridge
 from headrace.names import COLUMN_PREFIX
 from headrace.operators import aggregate, sign
+from headrace.operators.given import given
 from headrace.operators.window import CHANGE, check_word, ddl, quoted
 
 PLACE = "place"
@@ -56,18 +66,25 @@ def top(
     skew: Literal["split"] | None = None,
 ) -> DataFrame:
     """The `n` rows of each group of `within` with the greatest `by`, with their `place`."""
+    given("top", rows)
     if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= _MOST:
         raise DeclarationError(
             "HR-042", "`top` cannot rank this many rows.", where=calling().where, found=n,
             fix=f"give it a number from 1 to {_MOST:,}",
         )  # fmt: skip
     check_word("top", "skew", skew, (None, "split"))
-    keys = aggregate.keys(rows, within, "top", option="within")
     sign.refuse_other(rows, "top")
+    keys = aggregate.keys(rows, within, "top", option="within")
     columns = sign.columns(rows)
     _check_columns(rows, columns)
-    score = aggregate.expression(rows, by, "top", "by")
+    score, kind = aggregate.expression(rows, by, "top", "by")
+    if not _is_ordered(kind):
+        raise DeclarationError(
+            "HR-042", f"`top` cannot rank by `{by}`: values of its type have no exact order.", where=calling().at("by"),
+            found=kind.simpleString(), fix="rank by a number, a text or a time",
+        )  # fmt: skip
     signs = sign.is_table(rows)
+    sign.refuse_moving(rows.select("*", score.alias(_SCORE)), "`top`", calling().where)
     if not rows.isStreaming:
         return _batch(rows, n, score, keys, columns, signs=signs)
     plain = rows.select(*(F.col(quoted(name)) for name in columns), *_inputs(score, signs=signs))
@@ -89,9 +106,8 @@ def _spec(
     rows: DataFrame, n: int, keys: Sequence[str], columns: Sequence[str], by: str, *, signs: bool, places: bool
 ) -> dict[str, Any]:
     """What the kernel is told."""
-    output: list[tuple[str, DataType]] = [(name, rows.schema[name].dataType) for name in columns]
-    if places:
-        output.append((PLACE, LongType()))
+    own: list[tuple[str, DataType]] = [(name, rows.schema[name].dataType) for name in columns]
+    place: list[tuple[str, DataType]] = [(PLACE, LongType())] if places else []
     return {
         **({"unique": [*keys, PLACE]} if places else {}),
         "operator": "top",
@@ -101,11 +117,12 @@ def _spec(
         "by": list(keys),
         "time": None,
         "columns": list(columns),
+        "holds": ddl(own),
         "taken_back": signs,
         "places": places,
         "changes": True,
         "aggregates": [],
-        "output": ddl([*output, (CHANGE, StringType())]),
+        "output": ddl([*own, *place, (CHANGE, StringType())]),
     }
 
 
@@ -124,6 +141,19 @@ def _batch(
     return placed.select(*all_columns, F.col(PLACE), F.lit("+").alias(CHANGE))
 
 
+def _is_ordered(kind: DataType) -> bool:
+    """Whether values have an order in which only equal ones have the same place."""
+    match kind:
+        case StructType():
+            return all(_is_ordered(one.dataType) for one in kind.fields)
+        case ArrayType():
+            return _is_ordered(kind.elementType)
+        case StringType():
+            return kind.isUTF8BinaryCollation()
+        case _:
+            return not isinstance(kind, MapType | VariantType | CalendarIntervalType)
+
+
 def _check_columns(rows: DataFrame, columns: Sequence[str]) -> None:
     for name in columns:
         kind = rows.schema[name].dataType
@@ -132,8 +162,8 @@ def _check_columns(rows: DataFrame, columns: Sequence[str]) -> None:
                 "HR-036", f"`top` adds a column `{PLACE}`, and its input has one.", where=calling().where,
                 found=", ".join(columns), fix="rename the column of the input first",
             )  # fmt: skip
-        if isinstance(kind, MapType | VariantType):
+        if not _is_ordered(kind):
             raise DeclarationError(
                 "HR-042", f"`top` cannot order rows by `{name}`.", where=calling().where, found=kind.simpleString(),
-                fix="leave the column out, or turn it into text with `to_json`",
+                fix="leave the column out, or turn it into plain text, with `to_json` or `collate(…, 'UTF8_BINARY')`",
             )  # fmt: skip

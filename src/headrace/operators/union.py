@@ -23,12 +23,14 @@ from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.operators import sign
 from headrace.operators.event_time import EventTime, mark, marked, unmarked
+from headrace.operators.given import given
 from headrace.operators.window import CHANGE, quoted
 
 
 def union(first: DataFrame, /, *others: DataFrame) -> DataFrame:
     """The rows of all inputs."""
     frames = [first, *others]
+    given("union", *frames)
     _check(frames)
     columns = [quoted(name) for name in sign.columns(first)]
     changing = any(map(sign.is_table, frames))

@@ -25,6 +25,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType
 
+from headrace.call import calling
+from headrace.errors import Location
 from headrace.kernel import bridge
 from headrace.names import COLUMN_PREFIX
 from headrace.operators import sign, table
@@ -33,10 +35,11 @@ from headrace.operators.window import CHANGE, ddl, quoted
 _KEY = f"{COLUMN_PREFIX}key_"
 
 
-def to_upserts(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+def to_upserts(rows: DataFrame, key: Sequence[str], where: Location | None = None) -> DataFrame:
     """Rows that are put (`+`) and deleted (`-`) by key, with the same columns; in batch every row is there, and put."""
     if not sign.is_table(rows) or not rows.isStreaming or bridge.unique(rows, key):
         return rows
+    sign.refuse_moving(rows, "The view", where or calling().where)
     own = [*sign.columns(rows), CHANGE]
     names = [f"{_KEY}{number}" for number in range(len(key))]
     head = [F.col(quoted(column)).alias(name) for column, name in zip(key, names, strict=True)]
@@ -50,6 +53,8 @@ def to_upserts(rows: DataFrame, key: Sequence[str]) -> DataFrame:
         "time": None,
         "sign": table.SIGN,
         "columns": [*names, table.SIGN, bridge.PACKED],
+        "on": list(key),
+        "holds": ddl(fields),
         "changes": True,
         "aggregates": [],
         "output": ddl([*fields, (CHANGE, StringType())]),

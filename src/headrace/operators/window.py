@@ -44,7 +44,7 @@ from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType, TimestampType
+from pyspark.sql.types import DataType, StringType, TimestampType
 from pyspark.sql.window import Window as Ranges
 
 from headrace import duration
@@ -54,7 +54,9 @@ from headrace.kernel import bridge
 from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import aggregate, sign
 from headrace.operators.aggregate import Aggregate, Bound
+from headrace.operators.columns import ddl, quoted
 from headrace.operators.event_time import DEFAULT_IDLE_MS, EventTime, mark, marked, time_column
+from headrace.operators.given import given
 
 START, END = "window_start", "window_end"
 
@@ -158,6 +160,7 @@ def window(
     **aggregates: Aggregate,
 ) -> DataFrame:
     """The aggregates of each group of `by` in each of the windows; the event time is `at`, or the marked column."""
+    given("window", rows)
     aggregate.refuse_options("window", by=by, emit=emit, lateness=lateness, late=late, at=at)
     _check_window(windows)
     check_word("window", "emit", emit, ("early", "final"))
@@ -290,9 +293,8 @@ def length(value: str | timedelta, operator: str, option: str, *, least: int = 1
     """The milliseconds of an option that is a duration, of at least `least`."""
     try:
         milliseconds, problem = duration.parse(value), "it must be longer than nothing"
-    except (ValueError, AttributeError) as error:
-        milliseconds = -1
-        problem = str(error) if isinstance(error, ValueError) else "it is not a duration"
+    except ValueError as error:
+        milliseconds, problem = -1, str(error)
     if milliseconds < least:
         raise DeclarationError(
             "HR-005", f"`{operator}` cannot use its `{option}`: {problem}.", where=calling().at(option), found=value,
@@ -303,34 +305,11 @@ def length(value: str | timedelta, operator: str, option: str, *, least: int = 1
 
 def check_word(operator: str, option: str, word: object, words: tuple[str | None, ...]) -> None:
     """The option must be one of the words; None among them leaves it out."""
-    if word not in words:
+    if not isinstance(word, str | None) or word not in words:
         raise DeclarationError(
             "HR-040", f"`{operator}` does not know this `{option}`.", where=calling().at(option), found=word,
             fix="use " + " or ".join("nothing" if known is None else f"`{known}`" for known in words),
         )  # fmt: skip
-
-
-def ddl(fields: Sequence[tuple[str, DataType]]) -> str:
-    """Columns as Spark's DDL."""
-    return ", ".join(f"{quoted(name)} {_type(data_type)}" for name, data_type in fields)
-
-
-def _type(data_type: DataType) -> str:
-    """A type as DDL: Spark's own words do not quote the names inside a struct."""
-    match data_type:
-        case StructType():
-            return f"struct<{', '.join(f'{quoted(one.name)}: {_type(one.dataType)}' for one in data_type.fields)}>"
-        case ArrayType():
-            return f"array<{_type(data_type.elementType)}>"
-        case MapType():
-            return f"map<{_type(data_type.keyType)}, {_type(data_type.valueType)}>"
-        case _:
-            return data_type.simpleString()
-
-
-def quoted(name: str) -> str:
-    """A name as SQL writes it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 # Checks

@@ -37,7 +37,11 @@ def oracle(app: App, name: str, events: Mapping[str, Sequence[Event]], spark: Sp
         node = graph.node(wanted)
         if isinstance(node, Source):
             return _static(node, events.get(wanted, ()), spark)
-        return node.function(*(frame(read) for read in node.inputs))
+        return node.function(*(given(read) for read in node.inputs))
+
+    def given(wanted: str) -> DataFrame:
+        node, rows = graph.node(wanted), frame(wanted)
+        return table.of_view(rows, node.key) if node.kind == "view" else rows
 
     rows = frame(name)
     if graph.node(name).kind == "view":

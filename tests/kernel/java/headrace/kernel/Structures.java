@@ -9,6 +9,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
+import java.util.UUID;
+import org.apache.spark.sql.streaming.MapState;
+import org.apache.spark.sql.streaming.QueryInfo;
+import org.apache.spark.sql.streaming.ValueState;
 
 /**
  * The structures of the kernel's state beside plain ones of Java's, under the same random operations.
@@ -30,8 +34,158 @@ public final class Structures {
       checked.repeats();
       checked.sortedBag();
       checked.parcels();
+      checked.keptStore();
     }
     System.out.println("equal");
+  }
+
+  /** The memory of an attempt at a batch is used for the next only if that attempt wrote the state. */
+  private void keptStore() {
+    Saved saved = new Saved();
+    UUID run = UUID.randomUUID();
+    String name = "query\toperator\t" + run;
+    int batches = 1 + dice.nextInt(6);
+    TreeMap<String, Integer> wanted = new TreeMap<>();
+    for (int batch = 0; batch < batches; batch++) {
+      boolean twice = dice.nextBoolean(), changes = dice.nextInt(4) > 0;
+      Saved before = saved.copy();
+      for (int attempt = 0; attempt < (twice ? 2 : 1); attempt++) {
+        saved = before.copy();
+        // Of a batch that was run elsewhere again this place knows only the first attempt.
+        ShardStore<Integer> store = attempt == 0 ? ShardStore.kept(name, info(run, batch), saved.data, saved.root) : null;
+        if (store == null) store = ShardStore.open(NUMBER, new long[] {7}, saved.data, saved.root);
+        if (changes) {
+          Key key = new Key(new byte[] {(byte) dice.nextInt(5)});
+          int value = dice.nextInt(1000);
+          store.put(dice.nextInt(3), key, value);
+        }
+        store.flush();
+        if (attempt == 0) store.keep(name, info(run, batch));
+        if (attempt == (twice ? 1 : 0)) wanted = held(ShardStore.open(NUMBER, new long[] {7}, saved.data, saved.root));
+      }
+    }
+    ShardStore<Integer> next = ShardStore.kept(name, info(run, batches), saved.data, saved.root);
+    if (next == null) next = ShardStore.open(NUMBER, new long[] {7}, saved.data, saved.root);
+    same(held(next), wanted, "what a shard has in memory");
+  }
+
+  private static TreeMap<String, Integer> held(ShardStore<Integer> store) {
+    TreeMap<String, Integer> found = new TreeMap<>();
+    for (long group : store.groups()) store.each(group, (key, value) -> found.put(group + Arrays.toString(key.bytes), value));
+    return found;
+  }
+
+  private static QueryInfo info(UUID run, long batch) {
+    return new QueryInfo() {
+      @Override
+      public UUID getQueryId() {
+        return run;
+      }
+
+      @Override
+      public UUID getRunId() {
+        return run;
+      }
+
+      @Override
+      public long getBatchId() {
+        return batch;
+      }
+    };
+  }
+
+  private static final ShardStore.Codec<Integer> NUMBER = new ShardStore.Codec<>() {
+    @Override
+    public void write(Integer value, ByteSink out) {
+      out.putInt(value);
+    }
+
+    @Override
+    public Integer read(ByteBuffer in) {
+      return in.getInt();
+    }
+  };
+
+  /** The state of a shard as Spark has it, in a map. */
+  private static final class Saved {
+    final HashMap<ByteBuffer, byte[]> values = new HashMap<>();
+    byte[] top;
+
+    Saved copy() {
+      Saved copy = new Saved();
+      copy.values.putAll(values);
+      copy.top = top;
+      return copy;
+    }
+
+    final ValueState<byte[]> root = new ValueState<>() {
+      @Override
+      public boolean exists() {
+        return top != null;
+      }
+
+      @Override
+      public byte[] get() {
+        return top;
+      }
+
+      @Override
+      public void update(byte[] value) {
+        top = value;
+      }
+
+      @Override
+      public void clear() {
+        top = null;
+      }
+    };
+
+    final MapState<byte[], byte[]> data = new MapState<>() {
+      @Override
+      public boolean exists() {
+        return !values.isEmpty();
+      }
+
+      @Override
+      public byte[] getValue(byte[] key) {
+        return values.get(ByteBuffer.wrap(key));
+      }
+
+      @Override
+      public boolean containsKey(byte[] key) {
+        return values.containsKey(ByteBuffer.wrap(key));
+      }
+
+      @Override
+      public void updateValue(byte[] key, byte[] value) {
+        values.put(ByteBuffer.wrap(key), value);
+      }
+
+      @Override
+      public void removeKey(byte[] key) {
+        values.remove(ByteBuffer.wrap(key));
+      }
+
+      @Override
+      public void clear() {
+        values.clear();
+      }
+
+      @Override
+      public scala.collection.Iterator<scala.Tuple2<byte[], byte[]>> iterator() {
+        throw new UnsupportedOperationException();
+      }
+
+      @Override
+      public scala.collection.Iterator<byte[]> keys() {
+        throw new UnsupportedOperationException();
+      }
+
+      @Override
+      public scala.collection.Iterator<byte[]> values() {
+        throw new UnsupportedOperationException();
+      }
+    };
   }
 
   private static void same(Object found, Object wanted, String what) {
@@ -228,11 +382,10 @@ public final class Structures {
     int parcels = 0;
     for (Parcels packed = new Parcels(sent.iterator()); packed.hasNext(); parcels++) {
       byte[] parcel = packed.next();
-      ByteBuffer in = ByteBuffer.wrap(parcel);
-      same(in.get(), Message.PARCEL, "the kind of a parcel");
+      same(parcel[0], Message.PARCEL, "the kind of a parcel");
       List<String> to = found.computeIfAbsent(Message.shard(parcel), s -> new ArrayList<>());
-      in.getInt();
-      Parcels.each(in, one -> to.add(Arrays.toString(Arrays.copyOfRange(one.array(), one.position(), one.limit()))));
+      new Parcels.Opened(parcel).forEachRemaining(
+          one -> to.add(Arrays.toString(Arrays.copyOfRange(one.array(), one.position(), one.limit()))));
     }
     same(found, wanted, "the messages of the shards");
     same(largest > 100 || parcels <= shards + sent.size() / 400, true, "that many go in one parcel");

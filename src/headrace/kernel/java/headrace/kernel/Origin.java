@@ -36,6 +36,7 @@ public final class Origin {
   private final long task;
   private String topic;
   private int partition;
+  private int branch;
   private long offset;
   private long time = NO_TIME;
   private String text;
@@ -65,11 +66,12 @@ public final class Origin {
     return known;
   }
 
-  /** A record, and its time in milliseconds. */
-  void set(String topic, int partition, long offset, long time) {
-    if (this.topic != topic || this.partition != partition) name = null;
+  /** A record as a branch of the query reads it ({@link Branches}), and its time in milliseconds. */
+  void set(String topic, int partition, int branch, long offset, long time) {
+    if (this.topic != topic || this.partition != partition || this.branch != branch) name = null;
     this.topic = topic;
     this.partition = partition;
+    this.branch = branch;
     this.offset = offset;
     this.time = time;
     text = null;
@@ -140,9 +142,14 @@ public final class Origin {
 
   /** The {@link #text} to go with the row to another task. Of several rows that are made of a record each has its own. */
   String next() {
-    String of = text();
+    String of = told();
     int number = sent++;
     return of == null || number == 0 ? of : of + "/" + number;
+  }
+
+  /** The record's position as text, and the branch of the query that read it. */
+  private String told() {
+    return topic == null || branch == 0 ? text() : text() + "~" + branch;
   }
 
   /** The record's position as text; null when there is none. */
@@ -153,11 +160,12 @@ public final class Origin {
 
   /**
    * What the task that has the row at hand is called in a batch, however often the batch is run: the partition that it
-   * reads, since Spark may number those in another order the next time; behind a shuffle its number, which goes by key. The
-   * same object as long as it is the same.
+   * reads and the branch of the query, since Spark may number those in another order the next time; behind a shuffle its
+   * number, which goes by key. The same object as long as it is the same.
    */
   String task() {
-    if (name == null) name = topic == null ? String.valueOf(TaskContext.getPartitionId()) : topic + "-" + partition;
+    if (name == null && topic == null) name = String.valueOf(TaskContext.getPartitionId());
+    if (name == null) name = topic + "-" + partition + (branch == 0 ? "" : "~" + branch);
     return name;
   }
 
@@ -321,7 +329,7 @@ public final class Origin {
     /** Called by Spark for each row. */
     public ArrayData next() {
       if (origin == null) origin = current();
-      String text = origin.text();
+      String text = origin.told();
       if (text == null) return null;
       String id = query + ":" + text + "#" + origin.written++;
       InternalRow header = new GenericInternalRow(new Object[] {NAME, id.getBytes(StandardCharsets.UTF_8)});

@@ -5,7 +5,6 @@ import java.util.ArrayDeque;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
-import java.util.function.Consumer;
 
 /**
  * Messages put together by shard, many to a parcel, as {@link Message#PARCEL}.
@@ -51,13 +50,25 @@ final class Parcels implements Iterator<byte[]> {
     return closed.remove();
   }
 
-  /** The messages of a parcel, in the order in which they were put there. */
-  static void each(ByteBuffer parcel, Consumer<ByteBuffer> to) {
-    int end = parcel.limit();
-    while (parcel.position() < end) {
-      int next = parcel.getInt() + parcel.position();
-      to.accept(parcel.limit(next));
-      parcel.limit(end).position(next);
+  /** The messages of a parcel, in the order in which they were put there; each only until the next is asked for. */
+  static final class Opened implements Iterator<ByteBuffer> {
+    private final ByteBuffer parcel;
+    private int next = Byte.BYTES + Integer.BYTES;
+
+    Opened(byte[] parcel) {
+      this.parcel = ByteBuffer.wrap(parcel);
+    }
+
+    @Override
+    public boolean hasNext() {
+      return next < parcel.capacity();
+    }
+
+    @Override
+    public ByteBuffer next() {
+      parcel.clear().position(next);
+      next = parcel.getInt() + parcel.position();
+      return parcel.limit(next);
     }
   }
 }

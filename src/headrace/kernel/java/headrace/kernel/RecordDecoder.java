@@ -34,17 +34,18 @@ public final class RecordDecoder implements Serializable {
   private final long futureMicros;
   private final SideOutput side;
   private final SourceClock clock;
+  private final int branch;
   private transient Meter.Gauge gauge;
   private transient SourceClock.Partition time;
   private transient int gaugePartition;
   private transient Origin origin;
 
-  private RecordDecoder(String query, String topic, String deadTopic, StructType schema, Changelog changelog, long epochMicros,
-      int[] times, long futureMicros, SideOutput side, SourceClock clock) {
+  private RecordDecoder(String query, String topic, String deadTopic, JsonDecoder json, Changelog changelog, int[] times,
+      long futureMicros, SideOutput side, SourceClock clock, int branch) {
     this.query = query;
     this.topic = topic;
     this.deadTopic = deadTopic;
-    this.json = new JsonDecoder(schema, epochMicros);
+    this.json = json;
     this.changelog = changelog;
     this.eventTime = times[0];
     this.sent = times[1];
@@ -52,6 +53,17 @@ public final class RecordDecoder implements Serializable {
     this.futureMicros = futureMicros;
     this.side = side;
     this.clock = clock;
+    this.branch = branch;
+  }
+
+  String topic() {
+    return topic;
+  }
+
+  /** The same for another branch of the query, {@link Branches}. */
+  RecordDecoder of(int branch) {
+    return new RecordDecoder(
+        query, topic, deadTopic, json, changelog, new int[] {eventTime, sent, received}, futureMicros, side, clock, branch);
   }
 
   /**
@@ -70,8 +82,8 @@ public final class RecordDecoder implements Serializable {
     int[] fields = new int[3];
     for (int i = 0; i < 3; i++) fields[i] = times[i] == null ? -1 : schema.fieldIndex(times[i]);
     if (clock != null) records.sparkSession().sparkContext().register(clock);
-    return rows(records, schema, new RecordDecoder(query, topic, deadTopic, schema, null, epochMicros, fields,
-        futureMillis < 0 ? -1 : futureMillis * 1000, side, clock));
+    return rows(records, schema, new RecordDecoder(query, topic, deadTopic, new JsonDecoder(schema, epochMicros), null, fields,
+        futureMillis < 0 ? -1 : futureMillis * 1000, side, clock, 0));
   }
 
   /**
@@ -82,8 +94,8 @@ public final class RecordDecoder implements Serializable {
       String[] key, boolean envelope, long epochMicros, String sign, String offset, String time, SideOutput side) {
     StructType schema = StructType.fromDDL(ddl);
     Changelog changelog = new Changelog(schema, key, envelope, epochMicros, time != null);
-    RecordDecoder decoder = new RecordDecoder(
-        query, topic, deadTopic, schema, changelog, epochMicros, new int[] {-1, -1, -1}, -1, side, null);
+    RecordDecoder decoder = new RecordDecoder(query, topic, deadTopic, new JsonDecoder(schema, epochMicros), changelog,
+        new int[] {-1, -1, -1}, -1, side, null, 0);
     return rows(records, Changelog.changes(schema, sign, offset, time), decoder);
   }
 
@@ -102,7 +114,7 @@ public final class RecordDecoder implements Serializable {
       origin = Origin.current();
       gauge.set(Meter.OFFSET, offset); // a batch that is run again reads again
     }
-    origin.set(topic, partition, offset, timestamp / 1000);
+    origin.set(topic, partition, branch, offset, timestamp / 1000);
     gauge.add(Meter.ROWS);
     gauge.raise(Meter.OFFSET, offset + 1);
     String reason;

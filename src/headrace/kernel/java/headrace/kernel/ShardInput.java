@@ -27,6 +27,7 @@ import org.apache.spark.unsafe.Platform;
 final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
   private static final long serialVersionUID = 1L;
   private static final int MOST_GROUPS = 200_000;
+  private static final int MOST_ROWS = 1_000_000;
   private static final long CLOCK_NANOS = 10_000_000;
 
   private final Operator operator;
@@ -147,6 +148,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     private Iterator<G> ready;
     private byte[] alone;
     private Origin.Mean gathering = new Origin.Mean();
+    private int gathered;
     /** The time of the records in the groups that are ready. */
     private long time;
 
@@ -175,12 +177,13 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     public boolean hasNext() {
       while (alone == null) {
         if (ready != null && ready.hasNext()) return true;
-        while (alone == null && size() < MOST_GROUPS && rows.hasNext()) gather(rows.next());
+        while (alone == null && size() < MOST_GROUPS && gathered < MOST_ROWS && rows.hasNext()) gather(rows.next());
         if (alone == null) {
           if (size() == 0) return false;
           ready = empty();
           time = gathering.value();
           gathering = new Origin.Mean();
+          gathered = 0;
         }
       }
       return true;
@@ -194,6 +197,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
       }
       int keySize = keySize(wrapped);
       row.pointTo(wrapped, Platform.BYTE_ARRAY_OFFSET + 12 + keySize, wrapped.length - 12 - keySize - Long.BYTES);
+      gathered++;
       gathering.add(Message.recordTime(ByteBuffer.wrap(wrapped)));
       Key key = key(wrapped);
       if (sample != null && sample.isNext()) sample.note(key);

@@ -238,6 +238,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     private static final int ENOUGH = 1000;
     private final int shard;
     private final Iterator<Row> messages;
+    private java.util.Iterator<ByteBuffer> parcel = Collections.emptyIterator();
     private java.util.Iterator<Row> given = Collections.emptyIterator();
     private boolean settling;
     private boolean done;
@@ -259,8 +260,9 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
     }
 
     private void step() {
-      if (messages.hasNext()) {
-        receive(ByteBuffer.wrap(messages.next().getAs(MESSAGE)));
+      while (!parcel.hasNext() && messages.hasNext()) parcel = new Parcels.Opened(messages.next().getAs(MESSAGE));
+      if (parcel.hasNext()) {
+        receive(parcel.next());
         return;
       }
       if (!settling) time = received.value();
@@ -297,10 +299,6 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
   private void receive(ByteBuffer in) {
     byte kind = in.get();
     in.getInt();
-    if (kind == Message.PARCEL) {
-      Parcels.each(in, this::receive);
-      return;
-    }
     if (kind != Message.CLOCK) received.add(time = Message.recordTime(in));
     if (kind == Message.PARTIAL) {
       long pane = in.getLong();

@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.BiConsumer;
 import org.apache.spark.sql.streaming.MapState;
 import org.apache.spark.sql.streaming.QueryInfo;
@@ -31,7 +32,12 @@ final class ShardStore<V> {
   private static final int MOST_ENTRIES = 2_000_000;
   private static final ConcurrentHashMap<String, Kept> KEPT = new ConcurrentHashMap<>();
 
-  private record Kept(UUID run, long batch, ShardStore<?> store) {}
+  private record Kept(UUID run, long batch, ShardStore<?> store) {
+    /** Whether a task of the batch, or of a later one, can take it. */
+    boolean isOf(QueryInfo of) {
+      return run.equals(of.getRunId()) && batch >= of.getBatchId();
+    }
+  }
 
   /** How a value is written. */
   interface Codec<V> {
@@ -67,6 +73,8 @@ final class ShardStore<V> {
   private int entries;
   private long storedEntries;
   private long storedBytes;
+  /** Another after every write, by which the memory and what the store has are known to be the same; 0 before the first. */
+  private long stamp;
   private MapState<byte[], byte[]> data;
   private ValueState<byte[]> root;
 
@@ -83,6 +91,7 @@ final class ShardStore<V> {
     byte[] known = root.get();
     if (known != null) {
       ByteBuffer in = ByteBuffer.wrap(known);
+      store.stamp = in.getLong();
       store.storedEntries = in.getLong();
       store.storedBytes = in.getLong();
       for (int i = 0; i < marks.length; i++) store.marks[i] = store.marksWritten[i] = in.getLong();
@@ -99,18 +108,25 @@ final class ShardStore<V> {
     this.root = root;
   }
 
-  /** The store that a task of this name left, if it is that of the run's batch before; whoever takes it has it alone. */
+  /**
+   * The store that a task of this name left, if it is that of the run's batch before and what it wrote is in the state: another
+   * attempt may have written it instead, elsewhere. Whoever takes it has it alone.
+   */
   @SuppressWarnings("unchecked")
   static <V> ShardStore<V> kept(String name, QueryInfo of, MapState<byte[], byte[]> data, ValueState<byte[]> root) {
     Kept kept = KEPT.remove(name);
     if (kept == null || kept.batch != of.getBatchId() || !kept.run.equals(of.getRunId())) return null;
+    byte[] known = root.get();
+    if ((known == null ? 0 : ByteBuffer.wrap(known).getLong()) != kept.store.stamp) return null;
     ShardStore<V> store = (ShardStore<V>) kept.store;
     store.bind(data, root);
     return store;
   }
 
-  /** Leaves the store, which must be flushed, for the task of the batch after. */
+  /** Leaves the store, which must be flushed, for the task of the batch after; those of shards that have moved away go. */
   void keep(String name, QueryInfo of) {
+    String query = name.substring(0, name.indexOf('\t') + 1);
+    KEPT.entrySet().removeIf(one -> one.getKey().startsWith(query) && !one.getValue().isOf(of));
     KEPT.put(name, new Kept(of.getRunId(), of.getBatchId() + 1, this));
   }
 
@@ -261,8 +277,9 @@ final class ShardStore<V> {
     }
     changed.clear();
     if (rootChanged || !Arrays.equals(marks, marksWritten)) {
-      ByteSink out = new ByteSink(8 * (2 + marks.length + groups.size()));
-      out.putLong(storedEntries).putLong(storedBytes);
+      stamp = ThreadLocalRandom.current().nextLong();
+      ByteSink out = new ByteSink(8 * (3 + marks.length + groups.size()));
+      out.putLong(stamp).putLong(storedEntries).putLong(storedBytes);
       for (long mark : marks) out.putLong(mark);
       for (long id : groups.keySet()) out.putLong(id);
       root.update(out.bytes());

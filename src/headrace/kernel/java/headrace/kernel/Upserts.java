@@ -96,7 +96,7 @@ final class Upserts extends ShardProcessor<Upserts.Held> {
     UTF8String change = row.getUTF8String(sign);
     byte[] bytes = row.getBinary(packed);
     boolean back = MINUS.equals(change);
-    if (!back && !PLUS.equals(change)) { // whoever writes the view says what is wrong with it
+    if ((!back && !PLUS.equals(change)) || hasNull(row)) { // whoever writes the view says what is wrong with it
       give(bytes, change);
       return;
     }
@@ -104,6 +104,12 @@ final class Upserts extends ShardProcessor<Upserts.Held> {
     if (held == null) store.put(ALL, key, held = new Held());
     if (!touched.containsKey(key)) touched.put(key, held.row);
     held.change(bytes, back ? -1 : 1);
+  }
+
+  /** Whether a column of the key is null; those come first. */
+  private boolean hasNull(UnsafeRow row) {
+    for (int i = 0; i < operator.key.size(); i++) if (row.isNullAt(i)) return true;
+    return false;
   }
 
   @Override
