@@ -29,9 +29,6 @@ needs a `lateness` of that length, or they are late for it; so is a row in which
     hr.join(seen, buys, on="click", at="clicked_at", within=("0", "1 day"), lateness="10 minutes")
     hr.join(seen, buys, on="click", at="shown_at", within=("0", "1 day"), lateness="1 hour")
 
-Live, a second join is refused behind one that is `left`, `right` or `full`: rows that come out alone when the watermark
-leaps come with the time after the leap, and would be late by its length.
-
 **State.** The rows of each side until their interval and `lateness` have passed.
 """
 
@@ -46,15 +43,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from headrace import duration
 from headrace.call import calling
 from headrace.errors import DeclarationError
-from headrace.kernel import bridge
-from headrace.operators.event_time import delayed, noted, require_watermark, time_column, unmarked
+from headrace.operators.event_time import delayed, require_watermark, time_column, unmarked
 from headrace.operators.sides import Sides
 from headrace.operators.window import quoted
 
 Bound = str | timedelta
 Within = tuple[Bound, Bound]
-
-_ALONE = "headrace.alone"
 
 
 def interval_join(
@@ -80,8 +74,6 @@ def interval_join(
     for column in times:
         if (time := sides.time(column)) is not None:
             pairs = delayed(pairs, time)
-        if how != "inner":
-            pairs = noted(pairs, column, pairs.schema[column].metadata | {_ALONE: True})
     return pairs
 
 
@@ -92,18 +84,7 @@ def _times(sides: Sides, at: tuple[str | None, str | None]) -> tuple[str, str]:
     second = time_column(right, at[1], "join", option=f'at=({named}, "column")')
     for rows, column in zip((left, right), at, strict=True):
         require_watermark(rows, column, "join")
-        _refuse_live(rows, column)
     return first, second
-
-
-def _refuse_live(rows: DataFrame, at: str | None) -> None:
-    leaping = any(field.metadata.get(_ALONE) for field in rows.schema.fields)
-    if at is not None and leaping and rows.isStreaming and bridge.is_live():
-        raise DeclarationError(
-            "HR-050", "`join` cannot run live behind a join that is `left`, `right` or `full`: rows that come out alone"
-            " would be late where the watermark leaps.", where=calling().at("at"), found=f"at={at!r}, in live mode",
-            fix="run it with --mode exact, or make the first join `inner`",
-        )  # fmt: skip
 
 
 def _bounds(within: Any) -> tuple[int, int]:

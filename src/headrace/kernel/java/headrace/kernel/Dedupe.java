@@ -87,7 +87,7 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
     StructType schema = in.schema();
     Column time = functions.unix_micros(PackedRow.column(at));
     Column origin = live ? Origin.Text.column() : functions.lit(null).cast(DataTypes.StringType);
-    Column clock = live ? Clock.column(delay, time) : functions.lit(null).cast(DataTypes.BinaryType);
+    Column clock = live ? Clock.column(delay, Operator.isMany(in), time) : functions.lit(null).cast(DataTypes.BinaryType);
     Dataset<Row> packed = in
         .select(Fingerprint.of(schema, by, time).as("__hr_key"), time.as("time"), PackedRow.pack(in), origin.as("origin"),
             Wave.Sender.stamp(late, live).as("stamp"), clock.as("clock"))
@@ -112,20 +112,22 @@ public final class Dedupe extends StatefulProcessor<Row, Row, Row> {
     private static final long serialVersionUID = 1L;
 
     private final Delay delay;
+    private final boolean many;
     private transient SenderClock clock;
 
-    private Clock(Delay delay) {
+    private Clock(Delay delay, boolean many) {
       this.delay = delay;
+      this.many = many;
     }
 
-    static Column column(Delay delay, Column time) {
+    static Column column(Delay delay, boolean many, Column time) {
       Column at = functions.coalesce(time, functions.lit(Message.NO_TIME));
-      return Invocation.effect(new Clock(delay), "with", DataTypes.BinaryType, at);
+      return Invocation.effect(new Clock(delay, many), "with", DataTypes.BinaryType, at);
     }
 
     /** Called by Spark for each row. */
     public byte[] with(long at) {
-      if (clock == null) clock = new SenderClock(delay);
+      if (clock == null) clock = new SenderClock(delay, many);
       ByteBuffer out = ByteBuffer.allocate(2 * Integer.BYTES + Long.BYTES);
       TaskContext task = TaskContext.get();
       return out.putInt(task.partitionId()).putInt(task.numPartitions()).putLong(clock.with(at)).array();

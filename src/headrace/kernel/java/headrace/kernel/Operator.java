@@ -11,6 +11,8 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.plans.logical.Expand;
+import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.TransformWithState;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
@@ -40,6 +42,8 @@ public final class Operator implements Serializable {
   final boolean live;
   /** Whether rows come from operators that hold them back until their time has passed. */
   final boolean chained;
+  /** Whether a row that is given may be several when it is sent. */
+  final boolean many;
   /** Whether it has a clock: rows, or those of one side, have an event time. */
   final boolean clocked;
   final Delay delay;
@@ -88,6 +92,7 @@ public final class Operator implements Serializable {
     this.timeless = spec.path("timeless").asBoolean(spec.get("time").isNull());
     this.view = spec.path("view").asBoolean();
     this.chained = isHeldBack(in[0]) || (inputs > 1 && !hasTable() && isHeldBack(in[1]));
+    this.many = Arrays.stream(in).anyMatch(Operator::isMany);
     this.aggregates = new Aggregates(spec.get("aggregates"), input.size());
     this.early = spec.path("emit").asText("final").equals("early");
     this.changes = spec.path("changes").asBoolean();
@@ -157,6 +162,16 @@ public final class Operator implements Serializable {
       if (before.operator.hasTable()) inputs = List.of(first(plan));
     }
     return inputs.stream().anyMatch(Operator::isHeldBack);
+  }
+
+  /** Whether there is a step between an operator and these rows that makes several of one. */
+  static boolean isMany(Dataset<Row> rows) {
+    return isMany(((org.apache.spark.sql.classic.Dataset<Row>) rows).logicalPlan());
+  }
+
+  private static boolean isMany(LogicalPlan plan) {
+    if (plan instanceof TransformWithState) return false;
+    return plan instanceof Generate || plan instanceof Expand || inputs(plan).stream().anyMatch(Operator::isMany);
   }
 
   /** The first of the two inputs of an operator. */

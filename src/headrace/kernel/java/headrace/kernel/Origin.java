@@ -47,6 +47,8 @@ public final class Origin {
   private long bundle;
   private int bundled = 1;
   private long reached = NO_TIME;
+  private long reaching = NO_TIME;
+  private long passed = NO_TIME;
   private boolean clocked;
 
   private Origin(long task) {
@@ -97,8 +99,22 @@ public final class Origin {
     return reached;
   }
 
+  /** The same for whoever gets several rows for one that is given, and so does not know the last. */
+  long passed() {
+    return passed;
+  }
+
   void reached(long clock) {
-    reached = clock;
+    passed = reached = clock;
+    reaching(clock);
+  }
+
+  /**
+   * How far the clock is when all rows that are given next were passed on. The last of them brings it: with an earlier one the
+   * others would be late for whoever takes them, and after the last it may be long until anybody hears of it.
+   */
+  void reaching(long clock) {
+    reaching = clock;
     clocked = true;
   }
 
@@ -203,6 +219,7 @@ public final class Origin {
         boolean more = next < rows.size();
         if (!more && !over) {
           origin.set(null, NO_TIME);
+          origin.passed = origin.reached = origin.reaching;
           done.run();
         }
         over |= !more;
@@ -212,6 +229,7 @@ public final class Origin {
       @Override
       public T next() {
         origin.set(origins == null ? null : origins.get(next), times.get(next));
+        if (next == rows.size() - 1) origin.reached = origin.reaching;
         return rows.get(next++);
       }
     };

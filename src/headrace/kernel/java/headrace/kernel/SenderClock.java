@@ -14,11 +14,14 @@ final class SenderClock {
 
   private final Delay delay;
   private final Origin origin = Origin.current();
+  private final boolean many;
   private long behind;
   private int untilAsked = DELAY_ROWS;
   private long newest = UNKNOWN;
 
-  SenderClock(Delay delay) {
+  /** `many`: one row of the operator before may be several that are sent. */
+  SenderClock(Delay delay, boolean many) {
+    this.many = many;
     this.delay = delay.fresh();
     this.behind = this.delay.micros();
   }
@@ -34,6 +37,7 @@ final class SenderClock {
     }
     newest = Math.max(newest, at);
     if (newest == UNKNOWN) return UNKNOWN;
-    return origin.isClocked() ? Math.min(newest - behind, origin.reached()) : newest - behind;
+    if (!origin.isClocked()) return newest - behind;
+    return Math.min(newest - behind, many ? origin.passed() : origin.reached());
   }
 }

@@ -94,7 +94,7 @@ final class ShardInput implements MapPartitionsFunction<byte[], byte[]> {
     private final int sender = TaskContext.getPartitionId();
     private final int senders = TaskContext.get().numPartitions();
     private final Wave.Sender waves = new Wave.Sender(operator.late);
-    private final SenderClock own = new SenderClock(operator.delay);
+    private final SenderClock own = new SenderClock(operator.delay, operator.many);
     private final HotKeys.Sample sample = sample();
     private long told = SenderClock.UNKNOWN;
     private long toldAt;

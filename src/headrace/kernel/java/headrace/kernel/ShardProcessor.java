@@ -418,7 +418,7 @@ abstract class ShardProcessor<V> extends StatefulProcessor<Row, Row, Row> {
       give(back.row, back.origin);
     }
     pair = 0;
-    if (operator.live && operator.clocked) Origin.current().reached(now);
+    if (operator.live && operator.clocked) Origin.current().reaching(now);
     List<Row> given = out;
     int[] done = taken;
     out = null;
