@@ -71,20 +71,20 @@ def event_time(rows: DataFrame, column: str, *, delay: str | timedelta = "0 seco
 def mark(rows: DataFrame, time: EventTime) -> DataFrame:
     """The mark alone, for a column that is known to be right."""
     for name in (field.name for field in rows.schema.fields if _MARK in field.metadata and field.name != time.column):
-        rows = noted(rows, name, {})
-    return noted(rows, time.column, {_MARK: True, **_waits(time)})
+        rows = _noted(rows, name, {})
+    return _noted(rows, time.column, {_MARK: True, **_waits(time)})
 
 
 def delayed(rows: DataFrame, time: EventTime) -> DataFrame:
     """A column that is not the event time, and of which an operator that takes it with `at=` waits as long as that."""
-    return noted(rows, time.column, _waits(time))
+    return _noted(rows, time.column, _waits(time))
 
 
 def carried(result: DataFrame, rows: DataFrame) -> DataFrame:
     """The result with what is said of `delayed` columns of the rows, which it has, too."""
     for name in times_said(rows.schema):
         said = {key: value for key, value in rows.schema[name].metadata.items() if key.startswith("headrace.")}
-        result = noted(result, name, said)
+        result = _noted(result, name, said)
     return result
 
 
@@ -100,10 +100,10 @@ def _waits(time: EventTime) -> dict[str, Any]:
 def unmarked(rows: DataFrame) -> DataFrame:
     """The rows without the mark; the watermark stays as it is."""
     found = marked(rows.schema)
-    return rows if found is None else noted(rows, found.column, {})
+    return rows if found is None else _noted(rows, found.column, {})
 
 
-def noted(rows: DataFrame, name: str, note: dict[str, Any]) -> DataFrame:
+def _noted(rows: DataFrame, name: str, note: dict[str, Any]) -> DataFrame:
     """The rows with this note on a column. `withMetadata` would take `a.b` for the part `b` of a column `a`."""
     if plain(name) == name:
         return rows.withMetadata(name, note)
