@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 import headrace as hr
 from headrace import names
+from headrace.engine import offsets
 from headrace.engine.mode import Mode
 from headrace.engine.wave import Wave
 from headrace.kernel.bridge import Gauge
@@ -141,3 +142,11 @@ def test_a_live_query_commits_what_is_in_the_log(spark: SparkSession, bootstrap:
                 assert time.monotonic() < until, "nothing is committed"
                 time.sleep(0.02)
             assert topic.ends(driver.connection, output)[0] == n
+
+
+def test_a_topic_that_is_read_twice_is_as_far_as_its_slowest_reader():
+    read = {("payments", 0): 7, ("payments~1", 0): 4, ("payments", 1): 3, ("cards", 0): 9}
+    gauges = [Gauge("both", of, partition, 1, 0, 0, 0, offset, None) for (of, partition), offset in read.items()]
+    others = [Gauge("both", "dedupe", 0, 1, 0, 0, 0, -1, None), Gauge("other", "payments", 1, 1, 0, 0, 0, 1, None)]
+    found = offsets.read_so_far([*gauges, *others], "both")
+    assert found == {("payments", 0): 4, ("payments", 1): 3, ("cards", 0): 9}

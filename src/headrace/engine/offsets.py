@@ -32,8 +32,13 @@ _AGAIN_S = 60.0  # the log forgets the offsets of a group that commits nothing f
 
 
 def read_so_far(gauges: Iterable[Gauge], query: str) -> dict[tuple[str, int], int]:
-    """The next offsets of what a query has decoded."""
-    return {(g.of, g.partition): g.next_offset for g in gauges if g.query == query and g.next_offset >= 0}
+    """The next offsets of what a query has decoded; where it reads a topic more than once, of the slowest reader."""
+    found: dict[tuple[str, int], int] = {}
+    for gauge in gauges:
+        if gauge.query == query and gauge.next_offset >= 0:
+            place = gauge.topic, gauge.partition
+            found[place] = min(gauge.next_offset, found.get(place, gauge.next_offset))
+    return found
 
 
 class Groups:

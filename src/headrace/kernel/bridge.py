@@ -71,6 +71,7 @@ class HotKey:
 class Gauge:
     """The counts of one source partition or operator partition in this run; -1 or None where it has none.
 
+    A topic that a query reads more than once has a gauge for each of its readers: `payments`, `payments~1`, …
     `hot` is the most frequent key of what the task of this number sends to an operator.
     In live mode: the rows of either wave (engine/wave.py) that were `sent` to an operator and `taken` by it, and the
     time of the oldest record that the log has not acknowledged. Of what a query writes: how many records are in the
@@ -94,6 +95,11 @@ class Gauge:
     written: int = 0
     latencies: tuple[int, ...] = ()
     hot: HotKey | None = None
+
+    @property
+    def topic(self) -> str:
+        """The topic that is read."""
+        return self.of.partition("~")[0]
 
 
 _BUILD: ContextVar[Build | None] = ContextVar("headrace_build", default=None)
