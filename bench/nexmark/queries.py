@@ -211,7 +211,7 @@ def _table(rows: DataFrame) -> DataFrame:
 def _joined(left: DataFrame, right: DataFrame, on: str) -> DataFrame:
     """Two streams without a bound of time: as tables. What only comes on both sides takes nothing back, so that the
     result is a stream again, and an operator behind it keeps only what may still count."""
-    return hr.join(_table(left), _table(right), on=on).drop("change")
+    return hr.join(_table(left), _table(right), on=on).where("change = '+'").drop("change")
 
 
 def _valid(events: DataFrame, auction: Sequence[str], bid: Sequence[str]) -> DataFrame:
