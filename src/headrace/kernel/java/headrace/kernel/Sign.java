@@ -71,7 +71,7 @@ public final class Sign {
   }
 
   private static boolean isSigned(LogicalPlan plan) {
-    return plan.output().exists(Sign::is);
+    return CollectionConverters.asJava(plan.output()).stream().anyMatch(Sign::is);
   }
 
   private static boolean is(Attribute column) {
