@@ -1,4 +1,4 @@
-"""What the whole test run shares: one embedded Kafka, one embedded PostgreSQL, fresh topic names.
+"""What the whole test run shares: one embedded Kafka, one embedded PostgreSQL, fresh topic names, seeds.
 
 Servers are started on first use and end with the run, also when it is killed. With `HEADRACE_BOOTSTRAP` or
 `HEADRACE_POSTGRES` set, the tests use those servers and start none. Sessions are started once per run, topics are per
@@ -8,6 +8,7 @@ test.
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import sys
@@ -69,6 +70,14 @@ def topic() -> Callable[[], str]:
         return f"{prefix}_{uuid.uuid4().hex[:12]}"
 
     return unique
+
+
+@pytest.fixture
+def seed() -> int:
+    """A number for the dice of a property test, printed where it fails; `HEADRACE_SEED` gives the same again."""
+    number = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
+    print(f"HEADRACE_SEED={number}")
+    return number
 
 
 # Spark sessions

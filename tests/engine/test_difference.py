@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -44,9 +43,7 @@ def write(connection: Connection, topic: Callable[[], str]) -> Write:
 
 
 @pytest.fixture
-def dice() -> random.Random:
-    seed = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_SEED={seed}")
+def dice(seed: int) -> random.Random:
     return random.Random(seed)
 
 

@@ -68,13 +68,6 @@ def bag(rows: list[dict[str, Any]]) -> Counter[str]:
     return Counter(json.dumps(row, sort_keys=True) for row in rows)
 
 
-@pytest.fixture
-def seed() -> int:
-    number = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_SEED={number}")
-    return number
-
-
 def test_a_batch_that_is_run_again_is_not_written_again(spark: SparkSession, bootstrap: str, seed: int):
     """`crash` forgets the commit of the last batch, as kill -9 between the sink's commit and Spark's does."""
     dice = random.Random(seed)

@@ -111,9 +111,7 @@ def shop(topic: Callable[[str], str], spark: SparkSession, bootstrap: str, tmp_p
 
 
 @pytest.fixture
-def dice() -> random.Random:
-    seed = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_SEED={seed}")
+def dice(seed: int) -> random.Random:
     return random.Random(seed)
 
 

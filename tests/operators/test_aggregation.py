@@ -234,13 +234,6 @@ def same(found: Any, wanted: Any) -> bool:
     return found == wanted
 
 
-@pytest.fixture
-def seed() -> int:
-    number = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_SEED={number}")
-    return number
-
-
 def test_the_aggregates_of_what_the_table_has(spark: SparkSession, bootstrap: str, seed: int):
     """Half way against dictionaries, and at the end, after two crashes, against the batch twin too."""
     dice = random.Random(seed)

@@ -96,13 +96,6 @@ def bag(rows: Sequence[dict[str, Any]]) -> Counter[str]:
     return Counter(_bare(row) for row in rows if row.get("click") != -1 and row.get("show") != -1)
 
 
-@pytest.fixture
-def seed() -> int:
-    number = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_SEED={number}")
-    return number
-
-
 def given(rows: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, list[Any]]:
     return {name: [row for of, row in rows if of == name] for name in ("clicks", "shows")}
 

@@ -92,13 +92,6 @@ def folded(rows: Sequence[dict[str, Any]]) -> Counter[str]:
     return Counter({row: times for row, times in found.items() if times})
 
 
-@pytest.fixture
-def seed() -> int:
-    number = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_SEED={number}")
-    return number
-
-
 def test_the_join_of_what_the_tables_hold(spark: SparkSession, bootstrap: str, seed: int):
     dice = random.Random(seed)
     for _ in range(CASES):

@@ -91,13 +91,6 @@ def declared(*queries: Callable[..., DataFrame]) -> hr.App:
     return app
 
 
-@pytest.fixture
-def seed() -> int:
-    number = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_SEED={number}")
-    return number
-
-
 # What is sent
 
 

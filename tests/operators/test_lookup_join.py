@@ -47,13 +47,6 @@ def declared(query: Callable[..., DataFrame]) -> hr.App:
     return app
 
 
-@pytest.fixture
-def seed() -> int:
-    number = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_SEED={number}")
-    return number
-
-
 def sale(number: int, country: str | None, second: int) -> dict[str, Any]:
     return {"id": number, "country": country, "at": START + timedelta(seconds=second)}
 

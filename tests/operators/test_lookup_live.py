@@ -38,13 +38,6 @@ def sale(number: int, card: str, second: float) -> dict[str, Any]:
     return {"id": number, "card": card, "at": at, "sold": at}
 
 
-@pytest.fixture
-def seed() -> int:
-    number = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_SEED={number}")
-    return number
-
-
 def test_every_result_has_an_id_of_its_own(spark: SparkSession, bootstrap: str):
     """A sale is made of several rows, and each of them meets several of the table."""
 

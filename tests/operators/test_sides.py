@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -72,9 +71,7 @@ def bag(rows: Sequence[dict[str, Any]]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("mode", [Mode.EXACT, Mode.LIVE])
-def test_two_selections_of_one_stream(spark: SparkSession, bootstrap: str, mode: Mode):
-    seed = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_SEED={seed}")
+def test_two_selections_of_one_stream(spark: SparkSession, bootstrap: str, mode: Mode, seed: int):
     given = rows(seed)
     end = {"id": -1, "kind": "click", "ad": "end", "at": START + timedelta(hours=1)}
     with Driver(app, spark=spark, bootstrap=bootstrap, mode=mode, live_batch="30 seconds") as driver:

@@ -94,13 +94,6 @@ def plain(rows: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.fixture
-def seed() -> int:
-    number = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_SEED={number}")
-    return number
-
-
 def test_versions_in_the_order_of_their_times(spark: SparkSession, bootstrap: str, seed: int):
     dice = random.Random(seed)
     for _ in range(CASES):

@@ -113,13 +113,6 @@ def folded(rows: Iterable[dict[str, Any]]) -> Counter[str]:
     return Counter({row: times for row, times in found.items() if times})
 
 
-@pytest.fixture
-def seed() -> int:
-    number = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_SEED={number}")
-    return number
-
-
 def held(events: Sequence[Event]) -> list[dict[str, Any]]:
     """The rows that a table has, by hand."""
     table: dict[int, dict[str, Any]] = {}

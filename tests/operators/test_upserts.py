@@ -84,13 +84,6 @@ def rows(found: Sequence[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps({k: v for k, v in row.items() if k != "change"}, sort_keys=True) for row in found)
 
 
-@pytest.fixture
-def seed() -> int:
-    number = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"HEADRACE_SEED={number}")
-    return number
-
-
 @pytest.mark.parametrize("mode", [Mode.EXACT, Mode.LIVE])
 def test_a_row_that_is_replaced_is_one_record(spark: SparkSession, bootstrap: str, mode: Mode, seed: int):
     dice = random.Random(seed)

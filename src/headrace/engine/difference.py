@@ -21,7 +21,7 @@ from typing import Any, Literal
 from headrace.log.connection import Connection
 from headrace.log.consumer import Record, read
 from headrace.log.distinct import distinct
-from headrace.operators.window import CHANGE
+from headrace.names import CHANGE
 
 What = Literal["added", "removed", "changed"]
 _SIGNS = {"+": 1, "-": -1}

@@ -9,8 +9,8 @@ from pyspark.sql.types import StructType
 from headrace.graph.graph import Graph
 from headrace.graph.plan import Query, plan
 from headrace.log.catalogue import View
+from headrace.names import CHANGE
 from headrace.operators.sign import is_signed
-from headrace.operators.window import CHANGE
 
 
 def columns(schema: StructType) -> StructType:

@@ -44,7 +44,7 @@ from pyspark.sql.types import LongType, MapType, StringType, VariantType
 from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
-from headrace.names import COLUMN_PREFIX
+from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import sign, table
 from headrace.operators.aggregate import (
     INPUT_PREFIX,
@@ -56,8 +56,9 @@ from headrace.operators.aggregate import (
     keys,
     refuse_options,
 )
+from headrace.operators.columns import ddl, quoted
 from headrace.operators.given import given
-from headrace.operators.window import CHANGE, check_word, ddl, quoted
+from headrace.operators.window import check_word
 
 _SIGN = f"{INPUT_PREFIX}sign"
 _PART = f"{COLUMN_PREFIX}part"

@@ -40,10 +40,10 @@ from pyspark.sql.window import Window as Ranges
 from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
-from headrace.names import COLUMN_PREFIX
+from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import sign, table
+from headrace.operators.columns import ddl, quoted
 from headrace.operators.given import given
-from headrace.operators.window import CHANGE, ddl, quoted
 
 FROM, TO, VERSION = "valid_from", "valid_to", "version"
 _TEXT = f"{COLUMN_PREFIX}text"

@@ -43,9 +43,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from headrace import duration
 from headrace.call import calling
 from headrace.errors import DeclarationError
+from headrace.operators.columns import quoted
 from headrace.operators.event_time import delayed, require_watermark, time_column, unmarked
 from headrace.operators.sides import Sides
-from headrace.operators.window import quoted
 
 Bound = str | timedelta
 Within = tuple[Bound, Bound]

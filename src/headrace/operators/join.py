@@ -28,12 +28,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.call import calling
 from headrace.errors import DeclarationError
+from headrace.names import CHANGE
 from headrace.operators import sign, table
 from headrace.operators.given import given
 from headrace.operators.interval_join import Within, interval_join
 from headrace.operators.lookup_join import lookup_join, versions
 from headrace.operators.sides import On, Sides
-from headrace.operators.window import CHANGE, check_word, length
+from headrace.operators.window import check_word, length
 
 How = Literal["inner", "left", "right", "full"]
 At = str | tuple[str | None, str | None]

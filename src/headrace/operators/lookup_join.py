@@ -45,7 +45,9 @@ from pyspark.sql.types import TimestampType
 
 from headrace.call import calling
 from headrace.errors import DeclarationError
+from headrace.names import CHANGE
 from headrace.operators import history, table
+from headrace.operators.columns import quoted
 from headrace.operators.event_time import (
     carried,
     conversion,
@@ -58,7 +60,7 @@ from headrace.operators.event_time import (
 )
 from headrace.operators.history import FROM, TO
 from headrace.operators.sides import Sides
-from headrace.operators.window import CHANGE, length, quoted
+from headrace.operators.window import length
 
 
 def lookup_join(

@@ -12,12 +12,11 @@ from pyspark.sql.types import DataType, StringType
 from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
-from headrace.names import COLUMN_PREFIX
+from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import aggregate, sign, table
 from headrace.operators.columns import cast, ddl, quoted
 from headrace.operators.common_type import common_type
 from headrace.operators.event_time import EventTime, mark, taken
-from headrace.operators.window import CHANGE
 
 On = str | Sequence[str] | Mapping[str, str]
 

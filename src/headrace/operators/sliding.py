@@ -36,12 +36,13 @@ from pyspark.sql.types import StringType
 from pyspark.sql.window import Window as Ranges
 
 from headrace.kernel import bridge
-from headrace.names import COLUMN_PREFIX
+from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import aggregate, sign
 from headrace.operators.aggregate import Aggregate, Bound
+from headrace.operators.columns import ddl, quoted
 from headrace.operators.event_time import mark, marked, time_column
 from headrace.operators.given import given
-from headrace.operators.window import CHANGE, check_word, ddl, length, quoted
+from headrace.operators.window import check_word, length
 
 _TIME = f"{COLUMN_PREFIX}time"
 

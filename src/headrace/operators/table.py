@@ -11,8 +11,6 @@ taken back before what comes. State: the rows of the table.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import and_
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
@@ -21,9 +19,9 @@ from pyspark.sql.types import StringType
 from pyspark.sql.window import Window as Ranges
 
 from headrace.kernel import bridge
-from headrace.names import COLUMN_PREFIX
+from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import sign
-from headrace.operators.window import CHANGE, ddl, quoted
+from headrace.operators.columns import ddl, quoted
 
 SIGN = f"{COLUMN_PREFIX}in_0"
 OFFSET = f"{COLUMN_PREFIX}in_1"
@@ -44,7 +42,7 @@ def of_view(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """Batch: what the function of a view gives, as the table that its readers are given: of several rows of a key one,
     and none where the key is null."""
     there = held(rows) if sign.is_table(rows) else rows
-    whole = there.where(reduce(and_, (F.col(quoted(name)).isNotNull() for name in key)))
+    whole = there.dropna(subset=[quoted(name) for name in key])
     return whole.dropDuplicates(list(key)).withColumn(CHANGE, F.lit("+"))
 
 

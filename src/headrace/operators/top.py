@@ -44,10 +44,11 @@ from pyspark.sql.window import Window as Ranges
 from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
-from headrace.names import COLUMN_PREFIX
+from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import aggregate, sign
+from headrace.operators.columns import ddl, quoted
 from headrace.operators.given import given
-from headrace.operators.window import CHANGE, check_word, ddl, quoted
+from headrace.operators.window import check_word
 
 PLACE = "place"
 _PART = f"{COLUMN_PREFIX}part"

@@ -21,10 +21,11 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.call import calling
 from headrace.errors import DeclarationError
+from headrace.names import CHANGE
 from headrace.operators import sign
+from headrace.operators.columns import quoted
 from headrace.operators.event_time import EventTime, mark, marked, unmarked
 from headrace.operators.given import given
-from headrace.operators.window import CHANGE, quoted
 
 
 def union(first: DataFrame, /, *others: DataFrame) -> DataFrame:

@@ -28,9 +28,9 @@ from pyspark.sql.types import StringType
 from headrace.call import calling
 from headrace.errors import Location
 from headrace.kernel import bridge
-from headrace.names import COLUMN_PREFIX
+from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import sign, table
-from headrace.operators.window import CHANGE, ddl, quoted
+from headrace.operators.columns import ddl, quoted
 
 _KEY = f"{COLUMN_PREFIX}key_"
 

@@ -27,6 +27,11 @@ public final class Branches {
         (org.apache.spark.sql.classic.SparkSession) rows.sparkSession(), numbered);
   }
 
+  /** What is of this name in a branch; in the first one it is the name. */
+  static String named(String name, int branch) {
+    return branch == 0 ? name : name + "~" + branch;
+  }
+
   private static RecordDecoder decoder(Expression of) {
     return of instanceof Literal literal && literal.value() instanceof RecordDecoder decoder ? decoder : null;
   }

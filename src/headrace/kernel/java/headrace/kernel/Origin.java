@@ -165,7 +165,7 @@ public final class Origin {
 
   /** The record's position as text, and the branch of the query that read it. */
   private String told() {
-    return topic == null || branch == 0 ? text() : text() + "~" + branch;
+    return topic == null ? text() : Branches.named(text(), branch);
   }
 
   /** The record's position as text; null when there is none. */
@@ -181,7 +181,7 @@ public final class Origin {
    */
   String task() {
     if (name == null && topic == null) name = String.valueOf(TaskContext.getPartitionId());
-    if (name == null) name = topic + "-" + partition + (branch == 0 ? "" : "~" + branch);
+    if (name == null) name = Branches.named(topic + "-" + partition, branch);
     return name;
   }
 

@@ -108,7 +108,7 @@ public final class RecordDecoder implements Serializable {
   /** Called by Spark for each record. Null when it does not fit. */
   public InternalRow decode(byte[] value, byte[] key, int partition, long offset, long timestamp, ArrayData headers) {
     if (gauge == null || gaugePartition != partition) {
-      gauge = Meter.gauge(query, branch == 0 ? topic : topic + "~" + branch, partition);
+      gauge = Meter.gauge(query, Branches.named(topic, branch), partition);
       gaugePartition = partition;
       if (clock != null) time = clock.partition(partition);
       origin = Origin.current();
