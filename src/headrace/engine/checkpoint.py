@@ -229,9 +229,18 @@ def batches(directory: Path) -> list[int]:
 
 
 def clear_unfinished(place: str) -> None:
-    """Remove the state of a first batch that never ended: it belongs to nothing, and Spark will not start beside it."""
+    """Remove what a kill has left and Spark will not start beside: parts of files of the two logs, and the state of a
+    first batch that never ended, which belongs to nothing."""
     directory = local(place)
-    if directory is not None and not batches(directory / "offsets") and not batches(directory / "commits"):
+    if directory is None:
+        return
+    logs = [directory / name for name in ("offsets", "commits")]
+    for log in logs:
+        sums = {f".{batch}.crc" for batch in batches(log)}
+        for file in log.glob(".*"):
+            if file.name not in sums:
+                file.unlink()
+    if not any(batches(log) for log in logs):
         shutil.rmtree(directory / "state", ignore_errors=True)
 
 
