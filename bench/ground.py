@@ -53,6 +53,7 @@ class Ground:
         name = into.name
         note(f"writing the records of {name}")
         topic.ensure(self.connection, [into])
+        before = sum(topic.ends(self.connection, name).values())
         producer = Producer(self.connection.client(**_LOADING))
         written = 0
         for key, record in records:
@@ -65,7 +66,7 @@ class Ground:
                     producer.poll(0.1)
             written += 1
         producer.flush()
-        there = sum(topic.ends(self.connection, name).values())
+        there = sum(topic.ends(self.connection, name).values()) - before
         if there != written:
             sys.exit(f"Kafka took {there:,} of {written:,} records of {name}: look at the space on the disk")
         return written

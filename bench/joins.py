@@ -9,7 +9,9 @@ Without Flink there are Headrace's figures alone.
 `live` joins 1,000 transactions a second with a table of 1,000,000 cards, live, end to end, after the batch that read
 the table; every transaction must come out with its card. `dependents` changes the price of a product that 10,000 of
 100,000 orders are of, again and again: the time of a change is that from handing it to the producer to holding the last
-of its orders in a consumer. The bench fails when an answer is wrong or something was lost.
+of its orders in a consumer. `growing` joins orders with ten countries in exact mode: the time of a new order with its
+country beside 500,000 others, whose country is one of the same ten, against that beside none. The bench fails when an
+answer is wrong or something was lost.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from statistics import median
 
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame
@@ -38,11 +41,13 @@ from headrace.log.producer import Producer
 
 GOALS = dict.fromkeys(JOINS, 0.6)
 AHEAD_GOAL = 5
-CASES = (*JOINS, "live", "dependents")
+CASES = (*JOINS, "live", "dependents", "growing")
 CARDS = 1_000_000
 DEPENDENTS = 10_000
 OTHER_ORDERS = 90_000
 PRODUCTS = 10_000
+GROWN = 500_000
+COUNTRIES = 10
 REST_S = 120.0
 
 
@@ -50,9 +55,9 @@ def main() -> None:
     parser = arguments("python -m bench.joins", "Joins, beside Flink.", CASES)
     parser.add_argument("--changes", type=int, default=20, help="changes of the product (default 20)")
     given = asked(parser)
-    cards, others = CARDS, OTHER_ORDERS
+    cards, others, grown = CARDS, OTHER_ORDERS, GROWN
     if given.quick:
-        given.changes, cards, others = 3, 20_000, 1_000
+        given.changes, cards, others, grown = 3, 20_000, 1_000, 5_000
     queries = [query for query in JOINS if query in given.only]
     failures: list[str] = []
     if queries:
@@ -63,16 +68,19 @@ def main() -> None:
                 here, flink, right, goals=GOALS, count=given.events, warm=given.warm, state=given.state
             )  # fmt: skip
             print_compared(results, _caption(results, given.events, given.state))
-    if {"live", "dependents"} & set(given.only):
+    if {"live", "dependents", "growing"} & set(given.only):
         live: list[Result] = []
         with ground("joins") as here:
             if "live" in given.only:
                 live.append(_live(here, cards, warmup=2.0 if given.quick else 20.0, seconds=given.seconds))
             if "dependents" in given.only:
                 live.append(_dependents(here, others, given.changes))
+            if "growing" in given.only:
+                live.append(_growing(here, grown, given.changes))
             for result in live:
                 print_result(result)
-        print_table(live, f"live: 1,000 events/s, {cards:,} cards; dependents: {DEPENDENTS:,} of a row")
+        told = f"dependents: {DEPENDENTS:,} of a row; growing: an order beside {grown:,}, against one beside none"
+        print_table(live, f"live: 1,000 events/s, {cards:,} cards; {told}")
         failures += [f"{result.case}: {result.lost:,} results were lost" for result in live if result.lost]
     if failures:
         sys.exit("\n".join(failures))
@@ -201,6 +209,68 @@ def _priced(run: Run, consumer: Consumer, price: int) -> int:
             if row.get("price") == price and row.get("product") == 0:
                 seen.add(row["id"])
     return len(seen)
+
+
+# A table that grows, and one with few rows
+
+
+def _growing(here: Ground, grown: int, changes: int) -> Result:
+    countries = ((encode({"country": i}), encode({"country": i, "name": f"country {i}"})) for i in range(COUNTRIES))
+    orders = ((encode({"id": i}), encode({"id": i, "country": i % COUNTRIES, "amount": 1})) for i in range(grown))
+    here.load_table("placed.countries", countries, partitions=PARTITIONS)
+    app = hr.App("placed")
+    app.table("orders", topic="placed.orders", schema="id bigint, country bigint, amount int", key="id",
+              partitions=PARTITIONS)  # fmt: skip
+    app.table("countries", topic="placed.countries", schema="country bigint, name string", key="country",
+              partitions=PARTITIONS)  # fmt: skip
+
+    @app.stream(topic="placed.out", partitions=PARTITIONS)
+    def placed(orders: DataFrame, countries: DataFrame) -> DataFrame:
+        return hr.join(orders, countries, on="country")
+
+    note("measuring growing, exact")
+    bootstrap = here.connection.bootstrap
+    with Run.start(app, mode=Mode.EXACT, settings=here.settings, bootstrap=bootstrap, spark=here.spark) as run:
+        _await_tables(run, "placed")
+        _ordered(here, run, grown, changes)  # while the JVM compiles
+        few = _ordered(here, run, grown + changes, changes)
+        here.load_table("placed.orders", orders, partitions=PARTITIONS)
+        _await_tables(run, "placed")
+        many = _ordered(here, run, grown + 2 * changes, changes)
+    return Result(
+        case="growing",
+        mode=str(Mode.EXACT),
+        p50_ms=percentile(many, 0.50),
+        p95_ms=percentile(many, 0.95),
+        max_ms=percentile(many, 1),
+        peer="beside none",
+        peer_p50_ms=percentile(few, 0.50),
+        ratio=round(median(few) / median(many), 2),
+        events=changes,
+    )
+
+
+def _ordered(here: Ground, run: Run, first: int, count: int) -> list[float]:
+    """The milliseconds from handing an order to the producer to holding it with its country, one after the other."""
+    ends = topic.ends(here.connection, "placed.out")
+    options = {"group.id": "headrace.bench.joins", "isolation.level": "read_committed", "enable.auto.commit": False}
+    consumer = Consumer(here.connection.client(**options))
+    consumer.assign([TopicPartition("placed.out", partition, end) for partition, end in ends.items()])
+    producer = Producer(here.connection, linger_ms=0)
+    taken: list[float] = []
+    for number in range(first, first + count):
+        begun = time.perf_counter()
+        order = {"id": number, "country": number % COUNTRIES, "amount": 1}
+        producer.send("placed.orders", order, key=encode({"id": number}))
+        producer.flush()
+        while (message := consumer.poll(0.01)) is None or json.loads(message.value() or b"{}").get("id") != number:
+            run.check()
+            if time.perf_counter() > begun + REST_S:
+                sys.exit(f"order {number} has not come out within {REST_S:.0f} seconds")
+        taken.append((time.perf_counter() - begun) * 1000)
+    consumer.close()
+    note(f"{count} orders, each in {median(taken):.0f} ms")
+    return sorted(taken)
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ _UNNAMED = count(1)  # operators outside of any query are still to be told apart
 _NO_TIME = -(2**63)
 _LAYOUT = ("size_ms", "every_ms", "offset_ms", "gap_ms", "within_ms", "timezone", "n", "score", "lower_ms", "upper_ms",
            "slice_ms", "sides", "on", "whole", "taken_back", "holds", "wait_ms", "correct")  # fmt: skip
-_FORM = 2  # of the state that the kernel's ShardStore writes
+_FORM = 3  # of the state that the kernel's ShardStore writes
 _CHECKS = "spark.sql.streaming.unsupportedOperationCheck"
 _HOT_KEY = 3
 

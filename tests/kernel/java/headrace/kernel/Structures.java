@@ -35,7 +35,10 @@ public final class Structures {
       checked.sortedBag();
       checked.parcels();
       checked.keptStore();
+      checked.store();
+      checked.events();
     }
+    checked.written();
     System.out.println("equal");
   }
 
@@ -67,6 +70,156 @@ public final class Structures {
     ShardStore<Integer> next = ShardStore.kept(name, info(run, batches), saved.data, saved.root);
     if (next == null) next = ShardStore.open(NUMBER, new long[] {7}, saved.data, saved.root);
     same(held(next), wanted, "what a shard has in memory");
+  }
+
+  private static final ShardStore.Codec<Bag> BAG = new ShardStore.Codec<>() {
+    @Override
+    public void write(Bag value, ByteSink out) {
+      value.write(out);
+    }
+
+    @Override
+    public Bag read(ByteBuffer in) {
+      return Bag.read(in);
+    }
+
+    @Override
+    public boolean isBrief(Bag value) {
+      return value.isBrief();
+    }
+
+    @Override
+    public void writeChange(Bag value, ByteSink out) {
+      value.writeChange(out);
+    }
+
+    @Override
+    public void readChange(Bag value, ByteBuffer in) {
+      value.changed(in);
+    }
+  };
+
+  /** A store holds what was put there, whatever it has forgotten in memory, and leaves nothing behind. */
+  private void store() {
+    Saved saved = new Saved();
+    ShardStore<Bag> store = ShardStore.open(BAG, new long[0], saved.data, saved.root);
+    TreeMap<String, TreeMap<String, Integer>> known = new TreeMap<>();
+    long memory = ShardStore.most;
+    ShardStore.most = dice.nextBoolean() ? memory : dice.nextInt(20_000);
+    int keys = 1 + dice.nextInt(dice.nextBoolean() ? 3 : 100), groups = 1 + dice.nextInt(3), back = dice.nextInt(50);
+    for (int batch = 0, batches = dice.nextInt(400); batch < batches; batch++) {
+      for (int step = 0, steps = dice.nextInt(20); step < steps; step++) {
+        long group = dice.nextInt(groups);
+        byte[] name = bytes(keys), row = bytes(1000);
+        Key key = new Key(name);
+        String place = group + " " + text(name);
+        if (dice.nextInt(100) == 0) {
+          store.remove(group, key);
+          known.remove(place);
+          continue;
+        }
+        Bag bag = store.get(group, key);
+        if (bag == null) bag = new Bag();
+        int more = dice.nextInt(100) < back ? -1 : 1;
+        bag.add(row, more);
+        TreeMap<String, Integer> counts = known.computeIfAbsent(place, p -> new TreeMap<>());
+        counts.merge(text(row), more, (one, other) -> one + other == 0 ? null : one + other);
+        if (dice.nextInt(50) == 0) {
+          String over = text(bytes(1000));
+          bag.removeIf(each -> text(each).compareTo(over) < 0);
+          counts.headMap(over).clear();
+        }
+        if (counts.isEmpty()) known.remove(place);
+        if (bag.isEmpty()) store.remove(group, key);
+        else store.put(group, key, bag);
+      }
+      if (dice.nextInt(150) == 0) {
+        long group = dice.nextInt(groups);
+        store.drop(group);
+        known.keySet().removeIf(place -> place.startsWith(group + " "));
+      }
+      store.flush();
+      same(store.entries(), (long) known.size(), "how many values are stored");
+      if (dice.nextInt(30) == 0) store = ShardStore.open(BAG, new long[0], saved.data, saved.root);
+    }
+    for (ShardStore<Bag> one : List.of(store, ShardStore.open(BAG, new long[0], saved.data, saved.root))) {
+      TreeMap<String, TreeMap<String, Integer>> found = new TreeMap<>();
+      for (long group : one.groups()) one.each(group, (key, bag) -> found.put(group + " " + text(key.bytes), counts(bag)));
+      same(found, known, "the values of a store");
+    }
+    ShardStore.most = memory;
+    long bytes = saved.values.entrySet().stream()
+        .filter(one -> one.getKey().remaining() > Long.BYTES).mapToLong(one -> one.getValue().length).sum();
+    same(store.bytes(), bytes, "how many bytes are stored");
+    for (long group : store.groups()) store.drop(group);
+    store.flush();
+    same(saved.values.size(), 0, "what is left of groups that are over");
+  }
+
+  /** What is written for a change does not grow with what is there: neither with the rows of a key nor with the keys. */
+  private void written() {
+    int batches = 20_000;
+    for (boolean one : new boolean[] {true, false}) {
+      Saved saved = new Saved();
+      ShardStore<Bag> store = ShardStore.open(BAG, new long[0], saved.data, saved.root);
+      long given = 0;
+      for (int batch = 0; batch < batches; batch++) {
+        byte[] row = ("row " + batch + " of a store that grows and grows").getBytes();
+        Key key = new Key(one ? new byte[] {1} : ByteBuffer.allocate(4).putInt(batch).array());
+        Bag bag = one && batch > 0 ? store.get(0, key) : new Bag();
+        bag.add(row, 1);
+        store.put(0, key, bag);
+        store.flush();
+        given += row.length + 24;
+      }
+      same(saved.chunkBytes < 8 * given, true, "that " + saved.chunkBytes + " bytes are few for " + given);
+      same(saved.values.size() < 64 * 50, true, "that chunks are merged");
+    }
+  }
+
+  private void events() {
+    Events events = new Events();
+    List<String> known = new ArrayList<>();
+    byte[] stored = null;
+    List<byte[]> changes = new ArrayList<>();
+    int forgets = dice.nextInt(3);
+    for (int step = 0, steps = dice.nextInt(600); step < steps; step++) {
+      int what = dice.nextInt(100);
+      if (what < 70 || known.isEmpty()) {
+        byte[] row = bytes(50);
+        Events.Event event = new Events.Event(step, row, dice.nextBoolean() ? null : "origin " + step);
+        events.add(event);
+        known.add(described(event));
+      } else if (what < 85) {
+        int place = dice.nextInt(known.size());
+        events.tell(place);
+        known.set(place, described(events.get(place)));
+      } else if (what < 85 + forgets) {
+        long over = dice.nextInt(step);
+        same(events.removeIf(one -> one.at < over), known.removeIf(one -> Long.parseLong(one.split(" ")[0]) < over),
+            "whether events were forgotten");
+      } else if (what > 90) {
+        ByteSink out = new ByteSink(16);
+        if (stored == null || !events.isBrief()) {
+          events.write(out);
+          stored = out.bytes();
+          changes.clear();
+        } else {
+          events.writeChange(out);
+          changes.add(out.bytes());
+        }
+        Events again = Events.read(ByteBuffer.wrap(stored));
+        for (byte[] change : changes) again.readChange(ByteBuffer.wrap(change));
+        List<String> found = new ArrayList<>();
+        again.forEach(event -> found.add(described(event)));
+        same(found, known, "the events that were written");
+        if (dice.nextInt(5) == 0) events = again;
+      }
+    }
+  }
+
+  private static String described(Events.Event event) {
+    return event.at + " " + text(event.row) + " " + event.origin + " " + event.told;
   }
 
   private static TreeMap<String, Integer> held(ShardStore<Integer> store) {
@@ -110,6 +263,7 @@ public final class Structures {
   private static final class Saved {
     final HashMap<ByteBuffer, byte[]> values = new HashMap<>();
     byte[] top;
+    long chunkBytes;
 
     Saved copy() {
       Saved copy = new Saved();
@@ -159,6 +313,7 @@ public final class Structures {
       @Override
       public void updateValue(byte[] key, byte[] value) {
         values.put(ByteBuffer.wrap(key), value);
+        if (key.length > Long.BYTES) chunkBytes += value.length;
       }
 
       @Override

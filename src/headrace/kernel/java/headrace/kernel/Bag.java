@@ -12,16 +12,22 @@ import java.util.function.Predicate;
  *
  * <p>Most only grow, or stay small: they are a list, in which a row that is there twice stands twice. Where a row is to be found
  * among many, or many are the same, they become a map.
+ *
+ * <p>Many rows are not written again for a few that come or go: a bag remembers what was added since it was last written.
  */
 final class Bag {
   private static final int FEW = 16;
   private static final int MANY = 64;
   private static final byte[][] NONE = {};
+  private static final int ALL = 0;
+  private static final int SINCE = 1;
 
   private byte[][] listed = NONE;
   private int size;
   private LinkedHashMap<Key, Integer> counted;
   private int total;
+  /** What was added since the rows were last written; null where they are few, or it has become as much. */
+  private Bag since;
 
   /** How many rows there are. */
   int size() {
@@ -35,6 +41,7 @@ final class Bag {
   void add(byte[] row, int more) {
     if (more == 0) return;
     total += more;
+    if (since != null) note(row, more);
     if (counted == null && more == 1 && append(row)) return;
     if (counted == null && more == -1 && size <= FEW && delete(row)) return;
     if (counted == null) {
@@ -44,6 +51,11 @@ final class Bag {
     }
     counted.merge(new Key(row), more, (known, added) -> known + added == 0 ? null : known + added);
     if (counted.isEmpty()) counted = null;
+  }
+
+  private void note(byte[] row, int more) {
+    since.add(row, more);
+    if (2 * since.entries() > entries()) since = null;
   }
 
   /** Puts a row to the list, unless it has become long and half of it is repeats. */
@@ -91,6 +103,7 @@ final class Bag {
     size = left.size;
     counted = left.counted;
     total = left.total;
+    if (found[0]) since = null;
     return found[0];
   }
 
@@ -107,6 +120,7 @@ final class Bag {
   void write(ByteSink out) {
     out.putInt(entries());
     each((row, count) -> out.putInt(count).putSized(row));
+    keep();
   }
 
   static Bag read(ByteBuffer in) {
@@ -117,6 +131,31 @@ final class Bag {
       int times = in.getInt();
       bag.add(Value.sized(in), times);
     }
+    bag.keep();
     return bag;
+  }
+
+  /** Whether what has changed is known and less than the whole. */
+  boolean isBrief() {
+    return since != null;
+  }
+
+  /** Writes what was added since the rows were last written, or all where that is less. */
+  void writeChange(ByteSink out) {
+    if (since == null) write(out.put(ALL));
+    else since.write(out.put(SINCE));
+    keep();
+  }
+
+  /** The rows after what {@link #writeChange} has written. */
+  Bag changed(ByteBuffer in) {
+    if (in.get() == ALL) return read(in);
+    read(in).each(this::add);
+    keep();
+    return this;
+  }
+
+  private void keep() {
+    since = entries() < MANY ? null : new Bag();
   }
 }

@@ -35,6 +35,11 @@ final class ByteSink {
     return this;
   }
 
+  /** Sets four bytes that are there already. */
+  void setInt(int at, int value) {
+    for (int i = 0; i < 4; i++) bytes[at + i] = (byte) (value >>> (24 - 8 * i));
+  }
+
   ByteSink putLong(long value) {
     return putInt((int) (value >>> 32)).putInt((int) value);
   }

@@ -1,9 +1,7 @@
 package headrace.kernel;
 
+import headrace.kernel.Events.Event;
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.PriorityQueue;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
@@ -27,24 +25,9 @@ final class IntervalJoin extends ShardProcessor<IntervalJoin.Near> {
   private final long size;
   private transient PriorityQueue<Alarm> alarms;
 
-  /** A row that was taken in, where it came from, and whether there is nothing more to say of it alone. */
-  static final class Event {
-    final long at;
-    final byte[] row;
-    final String origin;
-    boolean told;
-
-    Event(long at, byte[] row, String origin, boolean told) {
-      this.at = at;
-      this.row = row;
-      this.origin = origin;
-      this.told = told;
-    }
-  }
-
   /** The rows of a key whose ends are in the same slice, by side. */
   static final class Near {
-    final List<List<Event>> events = List.of(new ArrayList<>(2), new ArrayList<>(2));
+    final Events[] events = {new Events(), new Events()};
   }
 
   private record Alarm(long end, int side, Key key) implements Comparable<Alarm> {
@@ -72,28 +55,29 @@ final class IntervalJoin extends ShardProcessor<IntervalJoin.Near> {
     return new ShardStore.Codec<>() {
       @Override
       public void write(Near near, ByteSink out) {
-        for (List<Event> events : near.events) {
-          out.putInt(events.size());
-          for (Event event : events) {
-            out.putLong(event.at).put(event.told ? 1 : 0).putSized(event.row);
-            out.putSized(event.origin == null ? new byte[0] : event.origin.getBytes(StandardCharsets.UTF_8));
-          }
-        }
+        for (Events events : near.events) events.write(out);
       }
 
       @Override
       public Near read(ByteBuffer in) {
         Near near = new Near();
-        for (List<Event> events : near.events) {
-          for (int i = 0, count = in.getInt(); i < count; i++) {
-            long at = in.getLong();
-            boolean told = in.get() != 0;
-            byte[] row = Value.sized(in), origin = Value.sized(in);
-            String text = origin.length == 0 ? null : new String(origin, StandardCharsets.UTF_8);
-            events.add(new Event(at, row, text, told));
-          }
-        }
+        for (int side = 0; side < 2; side++) near.events[side] = Events.read(in);
         return near;
+      }
+
+      @Override
+      public boolean isBrief(Near near) {
+        return near.events[Sides.LEFT].isBrief() || near.events[Sides.RIGHT].isBrief();
+      }
+
+      @Override
+      public void writeChange(Near near, ByteSink out) {
+        for (Events events : near.events) events.writeChange(out);
+      }
+
+      @Override
+      public void readChange(Near near, ByteBuffer in) {
+        for (Events events : near.events) events.readChange(in);
       }
     };
   }
@@ -107,7 +91,10 @@ final class IntervalJoin extends ShardProcessor<IntervalJoin.Near> {
         store.each(slice, (key, near) -> {
           for (int side = 0; side < 2; side++) {
             if (!sides.whole[side]) continue;
-            for (Event event : near.events.get(side)) if (!event.told) made.add(new Alarm(end(side, event.at), side, key));
+            int of = side;
+            near.events[side].forEach(event -> {
+              if (!event.told) made.add(new Alarm(end(of, event.at), of, key));
+            });
           }
         });
       }
@@ -143,25 +130,28 @@ final class IntervalJoin extends ShardProcessor<IntervalJoin.Near> {
       if (sides.whole[mine]) emit(sides.result(mine, bytes, null), origin);
       return;
     }
-    Event event = new Event(at, bytes, origin, false);
+    Event event = new Event(at, bytes, origin);
     for (long slice : store.groups(slice(at), at + upper - lower + 1)) {
       Near near = store.get(slice, key);
       if (near == null) continue;
       boolean changed = false;
-      for (Event partner : near.events.get(other)) {
+      Events partners = near.events[other];
+      for (int i = 0; i < partners.size(); i++) {
+        Event partner = partners.get(i);
         long apart = mine == Sides.LEFT ? partner.at - at : at - partner.at;
         if (apart < lower || apart > upper) continue;
         emit(sides.result(mine, bytes, partner.row), both(mine, event, partner));
         event.told = true;
-        changed |= !partner.told;
-        partner.told = true;
+        if (!sides.whole[other] || partner.told) continue;
+        partners.tell(i);
+        changed = true;
       }
-      if (changed && sides.whole[other]) store.put(slice, key, near);
+      if (changed) store.put(slice, key, near);
     }
     long end = end(mine, at);
     Near near = store.get(slice(end), key);
     if (near == null) near = new Near();
-    near.events.get(mine).add(event);
+    near.events[mine].add(event);
     store.put(slice(end), key, near);
     if (sides.whole[mine] && !event.told) alarms.add(new Alarm(end, mine, key));
   }
@@ -188,10 +178,13 @@ final class IntervalJoin extends ShardProcessor<IntervalJoin.Near> {
     Near near = store.get(slice(alarm.end), alarm.key);
     if (near == null) return;
     boolean changed = false;
-    for (Event event : near.events.get(alarm.side)) {
+    Events events = near.events[alarm.side];
+    for (int i = 0; i < events.size(); i++) {
+      Event event = events.get(i);
       if (event.told || end(alarm.side, event.at) != alarm.end) continue;
       emit(sides.result(alarm.side, event.row, null), event.origin);
-      event.told = changed = true;
+      events.tell(i);
+      changed = true;
     }
     if (changed) store.put(slice(alarm.end), alarm.key, near);
   }

@@ -1,8 +1,8 @@
 package headrace.kernel;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import headrace.kernel.Events.Event;
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -51,17 +51,10 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
   /** By sender what is not there in whole. */
   private transient HashMap<Integer, Bundle> bundles;
 
-  /** A row of the stream, and where it came from. */
-  record Event(long at, byte[] row, String origin) {}
-
   /** What is kept of a key: rows of the table, or in a slice of time rows of the stream, if any. */
   static final class Held {
-    final Bag rows;
-    final List<Event> events = new ArrayList<>(0);
-
-    Held(Bag rows) {
-      this.rows = rows;
-    }
+    Bag rows = new Bag();
+    Events events = new Events();
   }
 
   private record Arrived(Key key, Event event) {}
@@ -113,23 +106,32 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
       @Override
       public void write(Held held, ByteSink out) {
         held.rows.write(out);
-        out.putInt(held.events.size());
-        for (Event event : held.events) {
-          out.putLong(event.at).putSized(event.row);
-          out.putSized(event.origin == null ? new byte[0] : event.origin.getBytes(StandardCharsets.UTF_8));
-        }
+        held.events.write(out);
       }
 
       @Override
       public Held read(ByteBuffer in) {
-        Held held = new Held(Bag.read(in));
-        for (int i = 0, count = in.getInt(); i < count; i++) {
-          long at = in.getLong();
-          byte[] row = Value.sized(in), origin = Value.sized(in);
-          String text = origin.length == 0 ? null : new String(origin, StandardCharsets.UTF_8);
-          held.events.add(new Event(at, row, text));
-        }
+        Held held = new Held();
+        held.rows = Bag.read(in);
+        held.events = Events.read(in);
         return held;
+      }
+
+      @Override
+      public boolean isBrief(Held held) {
+        return held.rows.isBrief() || held.events.isBrief();
+      }
+
+      @Override
+      public void writeChange(Held held, ByteSink out) {
+        held.rows.writeChange(out);
+        held.events.writeChange(out);
+      }
+
+      @Override
+      public void readChange(Held held, ByteBuffer in) {
+        held.rows = held.rows.changed(in);
+        held.events.readChange(in);
       }
     };
   }
@@ -198,7 +200,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
     Key key = change.key;
     if (sides.hasNull(key)) return;
     Held table = store.get(TABLE, key);
-    if (table == null) table = new Held(new Bag());
+    if (table == null) table = new Held();
     if (kept > 0 && !before.containsKey(key)) before.put(key, table.rows.copy());
     table.rows.add(change.row, change.count);
     if (to >= 0) {
@@ -214,7 +216,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
     UnsafeRow row = sides.read(Sides.RIGHT, version);
     if (row.isNullAt(to)) return;
     long slice = slice(row.getLong(to) + retention);
-    if (slice + size > clock() && store.get(slice, key) == null) store.put(slice, key, new Held(new Bag()));
+    if (slice + size > clock() && store.get(slice, key) == null) store.put(slice, key, new Held());
   }
 
   private void forget(Key key) {
@@ -266,7 +268,7 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
     if (!keep || (found && !correct)) return;
     long end = event.at + kept;
     Held held = store.get(slice(end), key);
-    if (held == null) held = new Held(new Bag());
+    if (held == null) held = new Held();
     held.events.add(event);
     store.put(slice(end), key, held);
     if (!correct) alarms.add(new Alarm(end, key));

@@ -19,17 +19,21 @@ import org.apache.spark.sql.streaming.ValueState;
  * The state of one shard of an operator: values by group (a time, such as the start of a pane) and key.
  *
  * <p>It is worked on in memory and written when the operator says so, which must be before its task ends. The values of a
- * group are spread over buckets by their key; a bucket is read when one of its keys is asked for, and written as a chunk of
- * what has changed, or anew as one chunk when the chunks have become many. So a batch costs a few store operations a bucket
- * that it touches, not a few an event, and a group that is over costs nothing but its removal.
+ * group are spread over buckets by their key; a bucket is read when one of its keys is asked for, and what has changed of it is
+ * written as one of its {@link Chunks}. So a batch costs a few store operations a bucket that it touches, not a few an event,
+ * and a group that is over costs nothing but its removal.
  *
- * <p>Between the tasks of a run the memory is kept ({@link #keep}, {@link #kept}) while it is what the store has.
+ * <p>Between the tasks of a run the memory is kept ({@link #keep}, {@link #kept}) while it is what the store has. The stores of
+ * a process share what it has: one that finds it used up forgets buckets of its own, to read them again.
  */
 final class ShardStore<V> {
   /** Part of the layout of the state. */
   private static final int BUCKETS = 64;
-  private static final int MOST_CHUNKS = 16;
-  private static final int MOST_ENTRIES = 2_000_000;
+  /** What a value takes in memory beside its bytes, roughly; and each of them is there about twice. */
+  private static final long ENTRY_WEIGHT = 64;
+  private static final long BYTE_WEIGHT = 2;
+  /** What all stores of the process may weigh. */
+  static long most = Runtime.getRuntime().maxMemory() / 2;
   private static final ConcurrentHashMap<String, Kept> KEPT = new ConcurrentHashMap<>();
 
   private record Kept(UUID run, long batch, ShardStore<?> store) {
@@ -44,13 +48,27 @@ final class ShardStore<V> {
     void write(V value, ByteSink out);
 
     V read(ByteBuffer in);
+
+    /** Whether what has changed of a value since it was last written is known, and less than the value. */
+    default boolean isBrief(V value) {
+      return false;
+    }
+
+    /** Writes only that. */
+    default void writeChange(V value, ByteSink out) {
+      throw new UnsupportedOperationException();
+    }
+
+    /** Does to a value what {@link #writeChange} has written. */
+    default void readChange(V value, ByteBuffer in) {
+      throw new UnsupportedOperationException();
+    }
   }
 
   private final class Group {
     final long id;
-    final int[] chunks = new int[BUCKETS];
+    final Chunks[] chunks = new Chunks[BUCKETS];
     final int[] sizes = new int[BUCKETS];
-    final int[] lengths = new int[BUCKETS];
     @SuppressWarnings("unchecked")
     final KeyTable<V>[] buckets = new KeyTable[BUCKETS];
     boolean read;
@@ -70,7 +88,8 @@ final class ShardStore<V> {
   /** What the operator derives from the state and wants to find again with it. */
   Object index;
   private boolean rootChanged;
-  private int entries;
+  private long entries;
+  private long loadedBytes;
   private long storedEntries;
   private long storedBytes;
   /** Another after every write, by which the memory and what the store has are known to be the same; 0 before the first. */
@@ -183,12 +202,14 @@ final class ShardStore<V> {
     if (found == null) return;
     read(found);
     for (int b = 0; b < BUCKETS; b++) {
-      if (found.buckets[b] != null) entries -= found.buckets[b].size();
-      for (int c = 0; c < found.chunks[b]; c++) data.removeKey(name(group, b, c));
+      Chunks chunks = found.chunks[b];
+      unload(found, b);
+      if (chunks == null) continue;
       storedEntries -= found.sizes[b];
-      storedBytes -= found.lengths[b];
+      storedBytes -= chunks.length();
+      chunks.remove(data);
     }
-    data.removeKey(name(group, -1, 0));
+    data.removeKey(name(group));
     changed.remove(found);
     rootChanged = true;
   }
@@ -198,7 +219,7 @@ final class ShardStore<V> {
     if (found == null) return;
     read(found);
     for (int b = 0; b < BUCKETS; b++) {
-      if (found.buckets[b] == null && found.chunks[b] == 0) continue;
+      if (found.buckets[b] == null && found.chunks[b] == null) continue;
       load(found, b).each(to);
     }
   }
@@ -221,58 +242,46 @@ final class ShardStore<V> {
   private void read(Group group) {
     if (group.read) return;
     group.read = true;
-    byte[] known = data.getValue(name(group.id, -1, 0));
+    byte[] known = data.getValue(name(group.id));
     if (known == null) return;
-    ByteBuffer in = ByteBuffer.wrap(known);
-    for (int b = 0; b < BUCKETS; b++) {
-      group.chunks[b] = in.get();
-      group.sizes[b] = in.getInt();
-      group.lengths[b] = in.getInt();
+    for (ByteBuffer in = ByteBuffer.wrap(known); in.hasRemaining();) {
+      int bucket = in.get();
+      group.sizes[bucket] = in.getInt();
+      (group.chunks[bucket] = new Chunks(group.id, bucket)).read(in);
     }
   }
 
   private KeyTable<V> load(Group group, int number) {
-    KeyTable<V> bucket = group.buckets[number];
-    if (bucket != null) return bucket;
-    bucket = group.buckets[number] = new KeyTable<>();
-    for (int c = 0; c < group.chunks[number]; c++) {
-      ByteBuffer in = ByteBuffer.wrap(data.getValue(name(group.id, number, c)));
-      while (in.hasRemaining()) {
-        Key key = new Key(Value.sized(in));
-        bucket.load(key, in.get() == 0 ? null : codec.read(in));
-      }
-    }
+    if (group.buckets[number] != null) return group.buckets[number];
+    KeyTable<V> bucket = group.buckets[number] = new KeyTable<>();
+    Chunks chunks = group.chunks[number];
+    if (chunks == null) return bucket;
+    chunks.each(data, chunk -> {
+      while (chunk.hasRemaining()) read(bucket, chunk);
+    });
     entries += bucket.size();
+    loadedBytes += chunks.length();
     return bucket;
+  }
+
+  private void read(KeyTable<V> bucket, ByteBuffer chunk) {
+    Key key = new Key(Value.sized(chunk));
+    int kind = chunk.get();
+    chunk.getInt(); // how long the value is, for who does not know it
+    if (kind == Chunks.CHANGE) codec.readChange(bucket.get(key), chunk);
+    else bucket.load(key, kind == Chunks.REMOVED ? null : codec.read(chunk));
   }
 
   /** Writes what has changed. */
   void flush() {
     for (Group group : changed) {
+      ByteSink counts = new ByteSink(17 * BUCKETS);
       for (int b = 0; b < BUCKETS; b++) {
-        KeyTable<V> bucket = group.buckets[b];
-        if (bucket == null || bucket.changes() == 0) continue;
-        boolean anew = group.chunks[b] == 0 || group.chunks[b] >= MOST_CHUNKS
-            || 2 * bucket.changes() > bucket.size();
-        ByteSink out = new ByteSink(64 * (anew ? bucket.size() : bucket.changes()));
-        if (anew) {
-          bucket.each((key, value) -> write(key, value, out));
-          for (int c = 1; c < group.chunks[b]; c++) data.removeKey(name(group.id, b, c));
-          group.chunks[b] = 0;
-        } else {
-          bucket.eachChange((key, value) -> write(key, value, out));
-        }
-        data.updateValue(name(group.id, b, group.chunks[b]++), out.bytes());
-        bucket.written();
-        int length = out.size() + (anew ? 0 : group.lengths[b]);
-        storedEntries += bucket.size() - group.sizes[b];
-        storedBytes += length - group.lengths[b];
-        group.sizes[b] = bucket.size();
-        group.lengths[b] = length;
+        if (group.buckets[b] != null && group.buckets[b].changes() > 0) flush(group, b);
+        if (group.chunks[b] == null) continue;
+        group.chunks[b].write(counts.put(b).putInt(group.sizes[b]));
       }
-      ByteSink counts = new ByteSink(9 * BUCKETS);
-      for (int b = 0; b < BUCKETS; b++) counts.put(group.chunks[b]).putInt(group.sizes[b]).putInt(group.lengths[b]);
-      data.updateValue(name(group.id, -1, 0), counts.bytes());
+      data.updateValue(name(group.id), counts.bytes());
       rootChanged = true;
     }
     changed.clear();
@@ -286,21 +295,77 @@ final class ShardStore<V> {
       rootChanged = false;
       System.arraycopy(marks, 0, marksWritten, 0, marks.length);
     }
-    if (entries > MOST_ENTRIES) unload();
+    long weight = weight();
+    for (Kept kept : KEPT.values()) weight += kept.store.weight();
+    if (weight > most) unload(weight - most);
   }
 
-  private void unload() {
-    for (Map.Entry<Long, Group> entry : groups.entrySet()) Arrays.fill(entry.getValue().buckets, null);
-    entries = 0;
+  private void flush(Group group, int number) {
+    KeyTable<V> bucket = group.buckets[number];
+    Chunks chunks = group.chunks[number];
+    if (chunks == null) chunks = group.chunks[number] = new Chunks(group.id, number);
+    int before = chunks.length();
+    ByteSink out = new ByteSink(64 * bucket.changes());
+    boolean anew = chunks.isNew() || isMostlyChanged(bucket);
+    if (!anew) {
+      bucket.eachChange((key, value) -> write(key, value, out, value != null && codec.isBrief(value)));
+      anew = chunks.isOutgrown(out.size());
+    }
+    if (bucket.size() == 0) {
+      chunks.remove(data);
+      group.chunks[number] = null;
+    } else if (anew) {
+      out.reset();
+      bucket.each((key, value) -> write(key, value, out, false));
+      chunks.begin(data, out.bytes());
+    } else {
+      chunks.add(data, out.bytes());
+    }
+    bucket.written();
+    int more = chunks.length() - before;
+    loadedBytes += more;
+    storedBytes += more;
+    storedEntries += bucket.size() - group.sizes[number];
+    group.sizes[number] = bucket.size();
   }
 
-  private void write(Key key, V value, ByteSink out) {
-    out.putSized(key.bytes);
-    out.put(value == null ? 0 : 1);
-    if (value != null) codec.write(value, out);
+  /** What the store takes in memory, roughly. */
+  private long weight() {
+    return ENTRY_WEIGHT * entries + BYTE_WEIGHT * loadedBytes;
   }
 
-  private static byte[] name(long group, int bucket, int chunk) {
-    return new ByteSink(16).putLong(group).put(bucket).put(chunk).bytes();
+  /** Forgets buckets, all of which are written, that weigh as much. */
+  private void unload(long much) {
+    long target = weight() - much;
+    for (Group group : groups.values()) {
+      for (int b = 0; b < BUCKETS && weight() > target; b++) unload(group, b);
+    }
+  }
+
+  private void unload(Group group, int number) {
+    if (group.buckets[number] == null) return;
+    entries -= group.buckets[number].size();
+    if (group.chunks[number] != null) loadedBytes -= group.chunks[number].length();
+    group.buckets[number] = null;
+  }
+
+  /** Whether to write what has changed is to write most of the bucket. */
+  private boolean isMostlyChanged(KeyTable<V> bucket) {
+    if (2 * bucket.changes() <= bucket.size()) return false;
+    boolean[] whole = {true};
+    bucket.eachChange((key, value) -> whole[0] &= value == null || !codec.isBrief(value));
+    return whole[0];
+  }
+
+  private void write(Key key, V value, ByteSink out, boolean brief) {
+    out.putSized(key.bytes).put(value == null ? Chunks.REMOVED : brief ? Chunks.CHANGE : Chunks.WHOLE);
+    int start = out.putInt(0).size();
+    if (brief) codec.writeChange(value, out);
+    else if (value != null) codec.write(value, out);
+    out.setInt(start - Integer.BYTES, out.size() - start);
+  }
+
+  private static byte[] name(long group) {
+    return new ByteSink(16).putLong(group).bytes();
   }
 }

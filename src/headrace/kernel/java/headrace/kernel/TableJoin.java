@@ -44,6 +44,21 @@ final class TableJoin extends ShardProcessor<TableJoin.Partners> {
         for (int i = 0; i < 2; i++) of.rows[i] = Bag.read(in);
         return of;
       }
+
+      @Override
+      public boolean isBrief(Partners of) {
+        return of.rows[Sides.LEFT].isBrief() || of.rows[Sides.RIGHT].isBrief();
+      }
+
+      @Override
+      public void writeChange(Partners of, ByteSink out) {
+        for (Bag rows : of.rows) rows.writeChange(out);
+      }
+
+      @Override
+      public void readChange(Partners of, ByteBuffer in) {
+        for (int i = 0; i < 2; i++) of.rows[i] = of.rows[i].changed(in);
+      }
     };
   }
 
