@@ -1,7 +1,6 @@
 """Joins in which a key has many rows, of which only what has changed is written: after crashes they are all there.
 
-A batch brings fewer rows than a key has, in many batches, so that changes are written and merged; after a crash the state
-is what was written.
+A batch brings fewer rows than a key has, so that changes are written; after a crash the state is what was written.
 """
 
 from __future__ import annotations

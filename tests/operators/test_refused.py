@@ -16,7 +16,7 @@ import headrace as hr
 from headrace.app import load
 from headrace.errors import DeclarationError, DeclarationErrors
 from headrace.operators import table
-from headrace.operators.aggregate import is_key
+from headrace.operators.keys import is_key
 from headrace.operators.table import OFFSET, SIGN
 
 ORDERS = "id int, product string, price double, at timestamp, change string"

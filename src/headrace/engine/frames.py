@@ -25,9 +25,9 @@ from headrace.kernel import bridge
 from headrace.log.connection import Connection
 from headrace.log.schema import Schema
 from headrace.operators import sign, table
-from headrace.operators.aggregate import is_key
 from headrace.operators.columns import quoted
 from headrace.operators.event_time import EventTime, mark, marked
+from headrace.operators.keys import is_key
 from headrace.operators.upserts import to_upserts
 
 NO_BOUND = -1

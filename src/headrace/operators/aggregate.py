@@ -27,12 +27,10 @@ group at a time.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
@@ -53,13 +51,13 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
-    VariantType,
 )
 
 from headrace.call import calling
 from headrace.errors import DeclarationError
-from headrace.names import CHANGE, COLUMN_PREFIX
-from headrace.operators import sign
+from headrace.names import COLUMN_PREFIX
+from headrace.operators import expression
+from headrace.operators.keys import is_bytewise
 
 INPUT_PREFIX = f"{COLUMN_PREFIX}in_"
 
@@ -67,7 +65,6 @@ _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _REAL = (FloatType, DoubleType)
 _TEXTABLE = (*_WHOLE, *_REAL, DecimalType, BooleanType, StringType, DateType, TimestampType, TimestampNTZType)
 _PLAIN = (*_TEXTABLE, BinaryType)
-_NO_KEYS = (FloatType, DoubleType, MapType, ArrayType, StructType, VariantType)
 _RESULTS = {
     "avg": DoubleType(),
     "count_distinct": LongType(),
@@ -83,7 +80,6 @@ _INPUTS = {
     "count_min": StringType(),
 }
 _ROUNDING = 1e7
-_STAR = re.compile(r"[(,]\s*(?:[\w`]+\s*\.\s*)?\*")  # all columns, as an argument
 _LEAST_LONG, _GREATEST_LONG = -(2**63), 2**63 - 1
 
 
@@ -307,7 +303,7 @@ def bound_to(rows: DataFrame, declared: Mapping[str, Aggregate], operator: str) 
         for option, text in (("column", one.column), ("by", one.by), ("where", one.where))
         if text is not None
     ]
-    types = _types(rows, texts, operator)
+    types = expression.types(rows, texts, operator)
     inputs = Inputs()
     bound = [_bound(name, one, types, inputs, operator) for name, one in declared.items()]
     return bound, rows.select("*", *inputs.columns)
@@ -343,132 +339,6 @@ def refuse_options(operator: str, **options: object) -> None:
                 "HR-036", f"`{name}` is an option of `{operator}`, so an aggregate cannot have that name.",
                 where=calling().at(name), fix="choose another name",
             )  # fmt: skip
-
-
-def keys(
-    rows: DataFrame,
-    by: str | Sequence[str],
-    operator: str,
-    *,
-    option: str = "by",
-    empty: bool = True,
-    side: str = "its input",
-    use: str = "make groups by",
-) -> list[str]:
-    """The columns by which rows are told apart; where there may be none, that is one group of all rows.
-
-    An error says what the operator would `use` them for, and which `side` of it they are of.
-    """
-    names = _named(by, operator, option, empty=empty)
-    fields = {field.name: field for field in rows.schema.fields}
-    for name in names:
-        if name not in fields:
-            raise DeclarationError(
-                "HR-030", f"`{operator}` names the column `{name}`, which {side} does not have.",
-                where=calling().at(option), found=", ".join(fields), fix="name one of the columns found",
-            )  # fmt: skip
-        if name == CHANGE and sign.is_table(rows):
-            raise DeclarationError(
-                "HR-032", f"`{operator}` cannot {use} `{name}`: it says what becomes of a row, and is no part of it.",
-                where=calling().at(option), found=", ".join(names), fix="name other columns of the table",
-            )  # fmt: skip
-        if not is_key(fields[name].dataType):
-            raise DeclarationError(
-                "HR-032", f"`{operator}` cannot {use} `{name}`.", where=calling().at(option),
-                found=f"{name} {fields[name].dataType.simpleString()}",
-                fix="use columns of exact, plain types: a whole number, or a string compared byte by byte",
-            )  # fmt: skip
-        if names.count(name) > 1:
-            raise DeclarationError(
-                "HR-032", f"`{operator}` names `{name}` twice.", where=calling().at(option), found=", ".join(names),
-                fix="name it once",
-            )  # fmt: skip
-    return names
-
-
-def _named(by: object, operator: str, option: str, *, empty: bool) -> list[str]:
-    """The names in an option: one, or a list of them."""
-    names = [by] if isinstance(by, str) else by
-    if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names) and (names or empty):
-        return [*names]
-    raise DeclarationError(
-        "HR-032", f"`{option}` of `{operator}` is not the name of a column, or a list of names.",
-        where=calling().at(option), found=f"{option}={by!r}",
-        fix=f'write `{option}="card"`, or `{option}=["card", "shop"]`'
-        + (f"; `{option}=[]` is one group of all rows" if empty else ""),
-    )  # fmt: skip
-
-
-def is_key(found: DataType) -> bool:
-    """Whether values of the type are equal where their bytes are."""
-    return _is(found, (DataType,)) and not isinstance(found, _NO_KEYS)
-
-
-def expression(rows: DataFrame, text: object, operator: str, option: str) -> tuple[Column, DataType]:
-    """A plain SQL expression over the rows that another option of an operator is, and its type."""
-    if not isinstance(text, str):
-        raise DeclarationError(
-            "HR-033", f"The `{option}` of `{operator}` is not text.", where=calling().at(option),
-            found=f"{option}={text!r}", fix=f'write a SQL expression, such as `{option}="price * 2"`',
-        )  # fmt: skip
-    return F.expr(text), _types(rows, [(None, option, text)], operator)[text]
-
-
-def _types(rows: DataFrame, texts: Sequence[tuple[str | None, str, str]], operator: str) -> dict[str, DataType]:
-    """The type of each expression, which belongs to an aggregate of that name, or to none.
-
-    Spark sees it inside an aggregate, where only plain expressions are allowed, and without the sign of a row: what is
-    computed with it when a row comes is not what would be taken back when it goes.
-    """
-    distinct = list(dict.fromkeys(text for _, _, text in texts))
-    if not distinct:
-        return {}
-    plain = rows.drop(CHANGE) if sign.is_table(rows) else rows
-    try:
-        if plain is rows or not any(map(_STAR.search, distinct)):
-            return _analysed(plain, distinct)
-    except (AnalysisException, ParseException):
-        pass
-    found: dict[str, DataType] = {}
-    for name, option, text in texts:
-        place, what = name or option, f"its `{option}`" if name is None else f"the {option} of `{name}`"
-        try:
-            found |= _analysed(plain, [text])
-        except (AnalysisException, ParseException) as error:
-            if plain is not rows and _is_read(rows, text):
-                raise _with_sign(operator, what, text, place) from None
-            unknown = (error.getCondition() or "").startswith("UNRESOLVED_COLUMN")
-            raise DeclarationError(
-                "HR-033",
-                f"`{operator}` cannot read {what}, `{text}`"
-                + (": its input does not have such a column." if unknown else "."),
-                where=calling().at(place),
-                found=", ".join(plain.columns) if unknown else str(error).strip().splitlines()[0],
-                fix="name one of the columns found" if unknown else "write a plain SQL expression over the columns",
-            ) from None
-        if plain is not rows and _STAR.search(text):
-            raise _with_sign(operator, what, text, place)
-    return found
-
-
-def _analysed(rows: DataFrame, texts: Sequence[str]) -> dict[str, DataType]:
-    columns = [F.first(F.expr(text)).alias(f"{INPUT_PREFIX}{n}") for n, text in enumerate(texts)]
-    return dict(zip(texts, (f.dataType for f in rows.groupBy().agg(*columns).schema.fields), strict=True))
-
-
-def _is_read(rows: DataFrame, text: str) -> bool:
-    try:
-        return bool(_analysed(rows, [text]))
-    except (AnalysisException, ParseException):
-        return False
-
-
-def _with_sign(operator: str, what: str, text: str, place: str) -> DeclarationError:
-    return DeclarationError(
-        "HR-033", f"`{operator}` cannot use `{CHANGE}` in {what}: it says what becomes of a row, and one that goes "
-        "would be taken for another than the one that came.", where=calling().at(place), found=text,
-        fix="use other columns, by their names: a row that is taken back is taken out by itself",
-    )  # fmt: skip
 
 
 def _bound(name: str, one: Aggregate, types: Mapping[str, DataType], inputs: Inputs, operator: str) -> Bound:
@@ -539,10 +409,7 @@ def _value(kind: str, text: str, found: DataType, wanted: DataType) -> Column:
 
 
 def _is(found: DataType, types: tuple[type[DataType], ...]) -> bool:
-    """Whether it is one of the types; a text that is not compared byte by byte is none."""
-    if isinstance(found, StringType) and not found.isUTF8BinaryCollation():
-        return False
-    return isinstance(found, types)
+    return is_bytewise(found) and isinstance(found, types)
 
 
 def _unusable(name: str, operator: str, text: str, found: DataType, fix: str) -> DeclarationError:

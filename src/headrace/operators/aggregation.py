@@ -53,11 +53,11 @@ from headrace.operators.aggregate import (
     batch,
     bind,
     bound_to,
-    keys,
     refuse_options,
 )
 from headrace.operators.columns import ddl, quoted
 from headrace.operators.given import given
+from headrace.operators.keys import key_columns
 from headrace.operators.window import check_word
 
 _SIGN = f"{INPUT_PREFIX}sign"
@@ -87,7 +87,7 @@ def aggregate(
     check_word("aggregate", "skew", skew, (None, "split"))
     sign.refuse_other(rows, "aggregate")
     _check_kinds(rows, aggregates)
-    names = keys(rows, by, "aggregate")
+    names = key_columns(rows, by, "aggregate")
     bound, prepared = bind(rows, aggregates, "aggregate", [*names, CHANGE])
     if skew == "split":
         _check_split(aggregates)

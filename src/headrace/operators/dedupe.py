@@ -33,10 +33,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.kernel import bridge
 from headrace.operators import sign
-from headrace.operators.aggregate import keys
 from headrace.operators.columns import quoted
 from headrace.operators.event_time import time_column
 from headrace.operators.given import given
+from headrace.operators.keys import key_columns
 from headrace.operators.window import length
 
 
@@ -44,7 +44,7 @@ def dedupe(rows: DataFrame, *, by: str | Sequence[str], within: str | timedelta,
     """Rows without repeats: equal in `by` and less than `within` apart in event time (`at`, or the marked column)."""
     given("dedupe", rows)
     sign.refuse_table(rows, "dedupe")
-    names = keys(rows, by, "dedupe", empty=False, use="tell events apart by")
+    names = key_columns(rows, by, "dedupe", empty=False, use="tell events apart by")
     within_ms = length(within, "dedupe", "within")
     time = time_column(rows, at, "dedupe")
     return bridge.dedupe(rows, names, time, within_ms) if rows.isStreaming else _batch(rows, names, time, within_ms)

@@ -20,14 +20,15 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 
 from headrace.operators import sign
-from headrace.operators.aggregate import keys
 from headrace.operators.aggregation import grouped
 from headrace.operators.given import given
+from headrace.operators.keys import key_columns
 
 
 def distinct(rows: DataFrame, /, *, by: str | Sequence[str] | None = None) -> DataFrame:
     """The different rows, or the different values of the columns of `by`, as a table."""
     given("distinct", rows)
     sign.refuse_other(rows, "distinct")
-    names = keys(rows, sign.columns(rows) if by is None else by, "distinct", empty=False, use="tell rows apart by")
+    by = sign.columns(rows) if by is None else by
+    names = key_columns(rows, by, "distinct", empty=False, use="tell rows apart by")
     return grouped(rows, rows, names, [], "distinct")

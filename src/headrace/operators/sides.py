@@ -13,10 +13,11 @@ from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
 from headrace.names import CHANGE, COLUMN_PREFIX
-from headrace.operators import aggregate, sign, table
+from headrace.operators import sign, table
 from headrace.operators.columns import cast, ddl, quoted
 from headrace.operators.common_type import common_type
 from headrace.operators.event_time import EventTime, mark, taken
+from headrace.operators.keys import key_columns
 
 On = str | Sequence[str] | Mapping[str, str]
 
@@ -192,7 +193,7 @@ def _as_mapping(on: object) -> str | None:
 def _check_keys(left: DataFrame, right: DataFrame, pairs: Sequence[tuple[str, str]]) -> None:
     for number, (rows, side) in enumerate(((left, "left"), (right, "right"))):
         names = [pair[number] for pair in pairs]
-        aggregate.keys(rows, names, "join", option="on", side=f"its {side} side", use="compare rows by")
+        key_columns(rows, names, "join", option="on", side=f"its {side} side", use="compare rows by")
 
 
 def _check_types(left: DataFrame, right: DataFrame, pairs: Sequence[tuple[str, str]], *, versions: bool) -> None:

@@ -42,6 +42,7 @@ from headrace.operators.aggregate import Aggregate, Bound
 from headrace.operators.columns import ddl, quoted
 from headrace.operators.event_time import mark, marked, time_column
 from headrace.operators.given import given
+from headrace.operators.keys import key_columns
 from headrace.operators.window import check_word, length
 
 _TIME = f"{COLUMN_PREFIX}time"
@@ -68,7 +69,7 @@ def sliding(
     changes = emit == "early" or (emit == "final" and lateness_ms > 0)
     sign.refuse_table(rows, "sliding")
     sign.refuse_other(rows, "sliding")
-    keys = aggregate.keys(rows, by, "sliding")
+    keys = key_columns(rows, by, "sliding")
     within_ms = length(within, "sliding", "within")
     time = time_column(rows, at, "sliding")
     bound, prepared = aggregate.bind(rows, aggregates, "sliding", [*rows.columns, *([CHANGE] if changes else [])])

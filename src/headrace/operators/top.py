@@ -45,9 +45,10 @@ from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
 from headrace.names import CHANGE, COLUMN_PREFIX
-from headrace.operators import aggregate, sign
+from headrace.operators import aggregate, expression, sign
 from headrace.operators.columns import ddl, quoted
 from headrace.operators.given import given
+from headrace.operators.keys import key_columns
 from headrace.operators.window import check_word
 
 PLACE = "place"
@@ -75,10 +76,10 @@ def top(
         )  # fmt: skip
     check_word("top", "skew", skew, (None, "split"))
     sign.refuse_other(rows, "top")
-    keys = aggregate.keys(rows, within, "top", option="within")
+    keys = key_columns(rows, within, "top", option="within")
     columns = sign.columns(rows)
     _check_columns(rows, columns)
-    score, kind = aggregate.expression(rows, by, "top", "by")
+    score, kind = expression.read(rows, by, "top", "by")
     if not _is_ordered(kind):
         raise DeclarationError(
             "HR-042", f"`top` cannot rank by `{by}`: values of its type have no exact order.", where=calling().at("by"),

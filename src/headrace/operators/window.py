@@ -57,6 +57,7 @@ from headrace.operators.aggregate import Aggregate, Bound
 from headrace.operators.columns import ddl, quoted
 from headrace.operators.event_time import DEFAULT_IDLE_MS, EventTime, mark, marked, time_column
 from headrace.operators.given import given
+from headrace.operators.keys import key_columns
 
 START, END = "window_start", "window_end"
 
@@ -172,7 +173,7 @@ def window(
             found=lateness, fix="leave `lateness` out",
         )  # fmt: skip
     sign.refuse_table(rows, "window")
-    keys = aggregate.keys(rows, by, "window")
+    keys = key_columns(rows, by, "window")
     time = time_column(rows, at, "window")
     changes = _has_changes(windows, emit, lateness_ms)
     added = ([] if windows.kind == "global" else [START, END]) + ([CHANGE] if changes else [])
