@@ -39,6 +39,9 @@ public final class Structures {
       checked.events();
     }
     checked.written();
+    checked.rewritten();
+    checked.emptied();
+    checked.room();
     System.out.println("equal");
   }
 
@@ -81,6 +84,11 @@ public final class Structures {
     @Override
     public Bag read(ByteBuffer in) {
       return Bag.read(in);
+    }
+
+    @Override
+    public int rows(Bag value) {
+      return value.entries();
     }
 
     @Override
@@ -140,12 +148,16 @@ public final class Structures {
       }
       store.flush();
       same(store.entries(), (long) known.size(), "how many values are stored");
+      same(store.weight() == 0 || store.weight() <= ShardStore.most, true, "that what is too much is forgotten");
       if (dice.nextInt(30) == 0) store = ShardStore.open(BAG, new long[0], saved.data, saved.root);
     }
     for (ShardStore<Bag> one : List.of(store, ShardStore.open(BAG, new long[0], saved.data, saved.root))) {
       TreeMap<String, TreeMap<String, Integer>> found = new TreeMap<>();
       for (long group : one.groups()) one.each(group, (key, bag) -> found.put(group + " " + text(key.bytes), counts(bag)));
       same(found, known, "the values of a store");
+      int rows = known.values().stream().mapToInt(TreeMap::size).sum();
+      same(one.weight() >= one.bytes() + 64L * rows && one.weight() <= one.bytes() + 400L * rows, true,
+          "that " + rows + " rows in " + one.bytes() + " bytes weigh " + one.weight());
     }
     ShardStore.most = memory;
     long bytes = saved.values.entrySet().stream()
@@ -162,8 +174,10 @@ public final class Structures {
     for (boolean one : new boolean[] {true, false}) {
       Saved saved = new Saved();
       ShardStore<Bag> store = ShardStore.open(BAG, new long[0], saved.data, saved.root);
+      TreeMap<String, Integer> rows = new TreeMap<>();
       long given = 0;
       for (int batch = 0; batch < batches; batch++) {
+        if (batch % 3777 == 3776) store = ShardStore.open(BAG, new long[0], saved.data, saved.root);
         byte[] row = ("row " + batch + " of a store that grows and grows").getBytes();
         Key key = new Key(one ? new byte[] {1} : ByteBuffer.allocate(4).putInt(batch).array());
         Bag bag = one && batch > 0 ? store.get(0, key) : new Bag();
@@ -171,10 +185,96 @@ public final class Structures {
         store.put(0, key, bag);
         store.flush();
         given += row.length + 24;
+        rows.put(text(row), 1);
       }
+      TreeMap<String, Integer> found = new TreeMap<>();
+      ShardStore.open(BAG, new long[0], saved.data, saved.root).each(0, (key, bag) -> found.putAll(counts(bag)));
+      same(found, rows, "what was written");
       same(saved.chunkBytes < 8 * given, true, "that " + saved.chunkBytes + " bytes are few for " + given);
       same(saved.values.size() < 64 * 50, true, "that chunks are merged");
     }
+  }
+
+  /** Values of one bucket that are written again and again: the last one counts, and little is kept of those before. */
+  private void rewritten() {
+    Saved saved = new Saved();
+    ShardStore<Integer> store = ShardStore.open(NUMBER, new long[0], saved.data, saved.root);
+    List<Key> keys = new ArrayList<>();
+    TreeMap<String, Integer> known = new TreeMap<>();
+    for (int n = 0; keys.size() < 1500; n++) {
+      Key key = new Key(number(n));
+      if ((key.hash >>> 16) % 64 == 0) keys.add(key);
+    }
+    for (int batch = 0; batch < 5_000; batch++) {
+      for (Key key : batch == 0 ? keys : List.of(keys.get(dice.nextInt(batch < 2_500 ? 40 : 1500)))) {
+        store.put(0, key, batch);
+        known.put(0 + Arrays.toString(key.bytes), batch);
+      }
+      store.flush();
+      if (dice.nextInt(500) == 0) store = ShardStore.open(NUMBER, new long[0], saved.data, saved.root);
+    }
+    same(held(ShardStore.open(NUMBER, new long[0], saved.data, saved.root)), known, "the last values");
+    long least = 1500L * (100 + 13);
+    same(store.bytes() <= 2 * least, true, "that " + store.bytes() + " bytes are not much more than " + least);
+  }
+
+  /** Of a store that was large little is left when its values are gone: neither many keys nor many rows of one. */
+  private void emptied() {
+    for (boolean one : new boolean[] {true, false}) {
+      Saved saved = new Saved();
+      ShardStore<Bag> store = ShardStore.open(BAG, new long[0], saved.data, saved.root);
+      for (int n = 0; n < 10_000; n++) add(store, number(one ? 0 : n), number(n), 1);
+      store.flush();
+      long before = store.bytes();
+      for (int n = 0; n < 9_900; n++) {
+        add(store, number(one ? 0 : n), number(n), -1);
+        if (n % 5 == 0) store.flush();
+      }
+      store.flush();
+      same(store.bytes() < before / 10, true, "that " + store.bytes() + " bytes are left of " + before);
+    }
+  }
+
+  private static byte[] number(int n) {
+    return ByteBuffer.allocate(100).putInt(n).array();
+  }
+
+  private static void add(ShardStore<Bag> store, byte[] key, byte[] row, int more) {
+    Bag bag = store.get(0, new Key(key));
+    if (bag == null) bag = new Bag();
+    bag.add(row, more);
+    if (bag.isEmpty()) store.remove(0, new Key(key));
+    else store.put(0, new Key(key), bag);
+  }
+
+  /** Stores that nobody asks for go first, then what a store has not used, when all are too large together. */
+  private void room() {
+    long memory = ShardStore.most;
+    UUID run = UUID.randomUUID();
+    Saved[] saved = {new Saved(), new Saved()};
+    for (int i = 0; i < 2; i++) {
+      ShardStore<Bag> store = ShardStore.open(BAG, new long[0], saved[i].data, saved[i].root);
+      for (int group = 0; group < 2; group++) {
+        for (int n = 0; n < 1000; n++) {
+          Bag bag = new Bag();
+          bag.add(bytes(1000), 1);
+          store.put(group, new Key(number(n)), bag);
+        }
+      }
+      store.flush();
+      store.keep(i + "\troom", info(run, 0));
+    }
+    ShardStore<Bag> store = ShardStore.kept("1\troom", info(run, 1), saved[1].data, saved[1].root);
+    ShardStore.most = store.weight() * 3 / 4;
+    for (int n = 0; n < 1000; n++) store.get(0, new Key(number(n)));
+    store.flush();
+    same(ShardStore.kept("0\troom", info(run, 1), saved[0].data, saved[0].root) == null, true, "that what nobody asks for goes");
+    int reads = saved[1].reads;
+    for (int n = 0; n < 1000; n++) store.get(0, new Key(number(n)));
+    same(saved[1].reads, reads, "that what is used stays");
+    store.each(1, (key, bag) -> {});
+    same(saved[1].reads > reads, true, "that what is not used goes");
+    ShardStore.most = memory;
   }
 
   private void events() {
@@ -214,6 +314,7 @@ public final class Structures {
         again.forEach(event -> found.add(described(event)));
         same(found, known, "the events that were written");
         if (dice.nextInt(5) == 0) events = again;
+        same(events.isBrief(), known.size() >= 64, "that of many only what has changed is written");
       }
     }
   }
@@ -264,6 +365,7 @@ public final class Structures {
     final HashMap<ByteBuffer, byte[]> values = new HashMap<>();
     byte[] top;
     long chunkBytes;
+    int reads;
 
     Saved copy() {
       Saved copy = new Saved();
@@ -302,6 +404,7 @@ public final class Structures {
 
       @Override
       public byte[] getValue(byte[] key) {
+        reads++;
         return values.get(ByteBuffer.wrap(key));
       }
 

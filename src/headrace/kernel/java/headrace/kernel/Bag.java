@@ -107,7 +107,8 @@ final class Bag {
     return found[0];
   }
 
-  private int entries() {
+  /** How many rows it holds in memory: of some it may know only how often they are there. */
+  int entries() {
     return counted == null ? size : counted.size();
   }
 

@@ -4,6 +4,8 @@ import java.util.Arrays;
 
 /** Bytes that grow while they are written; read back with a ByteBuffer. */
 final class ByteSink {
+  private static final int MOST = Integer.MAX_VALUE - 8;
+
   private byte[] bytes;
   private int size;
 
@@ -20,7 +22,8 @@ final class ByteSink {
   }
 
   private void room(int more) {
-    if (size + more > bytes.length) bytes = Arrays.copyOf(bytes, Math.max(size + more, bytes.length * 2));
+    int least = Math.addExact(size, more);
+    if (least > bytes.length) bytes = Arrays.copyOf(bytes, (int) Math.max(least, Math.min(2L * bytes.length, MOST)));
   }
 
   ByteSink put(int value) {

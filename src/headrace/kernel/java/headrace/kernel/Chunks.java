@@ -11,8 +11,8 @@ import org.apache.spark.sql.streaming.MapState;
  * The values of one bucket of a {@link ShardStore} as they are in the state.
  *
  * <p>First all of them, then chunk by chunk what has changed. Sixteen chunks become one of the next level, so there are never many;
- * when they are together as long as the values at first, all are written anew. So what has changed is written a few times,
- * however large the bucket is.
+ * when they are together as long as the values at first, or half of these are gone, all are written anew. So what has changed
+ * is written a few times, however large the bucket is.
  *
  * <p>A chunk is a row of entries: a key, a kind, and a value with its length.
  */
@@ -28,8 +28,10 @@ final class Chunks {
   private final long group;
   private final int bucket;
   private int first;
-  private int after;
+  private long after;
   private int number;
+  /** How many rows there were at first. */
+  private int rows;
 
   Chunks(long group, int bucket) {
     this.group = group;
@@ -46,17 +48,29 @@ final class Chunks {
     return after + more > first;
   }
 
+  /** Whether chunks become one with the next. */
+  boolean isMerging() {
+    return number % TIER == TIER - 1;
+  }
+
+  /** Whether most of what is there is of rows that are gone, when there are so many. */
+  boolean isEmptied(int left) {
+    return 2L * left < rows;
+  }
+
   /** How many bytes there are. */
-  int length() {
+  long length() {
     return first + after;
   }
 
-  /** Writes all values anew. */
-  void begin(MapState<byte[], byte[]> data, byte[] all) {
+  /** Writes all values, of so many rows, anew. */
+  void begin(MapState<byte[], byte[]> data, byte[] all, int rows) {
+    this.rows = rows;
     names().forEach(data::removeKey);
     data.updateValue(name(FIRST, 0), all);
     first = all.length;
-    after = number = 0;
+    after = 0;
+    number = 0;
   }
 
   /** Writes what has changed. */
@@ -89,7 +103,8 @@ final class Chunks {
     if (isNew()) return;
     data.removeKey(name(FIRST, 0));
     names().forEach(data::removeKey);
-    first = after = number = 0;
+    first = number = 0;
+    after = 0;
   }
 
   /** The names of the chunks after the first, from the oldest. */
@@ -130,12 +145,13 @@ final class Chunks {
   }
 
   void write(ByteSink out) {
-    out.putInt(first).putInt(after).putInt(number);
+    out.putInt(first).putLong(after).putInt(number).putInt(rows);
   }
 
   void read(ByteBuffer in) {
     first = in.getInt();
-    after = in.getInt();
+    after = in.getLong();
     number = in.getInt();
+    rows = in.getInt();
   }
 }

@@ -71,6 +71,11 @@ final class Groups extends ShardProcessor<Object> {
       }
 
       @Override
+      public int rows(Object value) {
+        return value instanceof SortedBag.Page<?> page ? page.size() : 1;
+      }
+
+      @Override
       public Object read(ByteBuffer in) {
         if (in.get() == PAGE) return SortedBag.Page.read(operator.aggregates.items(in.get()), in);
         long rows = in.getLong();

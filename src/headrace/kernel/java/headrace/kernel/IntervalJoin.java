@@ -2,6 +2,7 @@ package headrace.kernel;
 
 import headrace.kernel.Events.Event;
 import java.nio.ByteBuffer;
+import java.util.List;
 import java.util.PriorityQueue;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
@@ -66,6 +67,11 @@ final class IntervalJoin extends ShardProcessor<IntervalJoin.Near> {
       }
 
       @Override
+      public int rows(Near near) {
+        return near.events[Sides.LEFT].size() + near.events[Sides.RIGHT].size();
+      }
+
+      @Override
       public boolean isBrief(Near near) {
         return near.events[Sides.LEFT].isBrief() || near.events[Sides.RIGHT].isBrief();
       }
@@ -87,7 +93,7 @@ final class IntervalJoin extends ShardProcessor<IntervalJoin.Near> {
   void opened() {
     if (store.index == null) {
       PriorityQueue<Alarm> made = new PriorityQueue<>();
-      for (long slice : store.groups()) {
+      for (long slice : sides.whole[Sides.LEFT] || sides.whole[Sides.RIGHT] ? store.groups() : List.<Long>of()) {
         store.each(slice, (key, near) -> {
           for (int side = 0; side < 2; side++) {
             if (!sides.whole[side]) continue;

@@ -118,6 +118,11 @@ final class LookupJoin extends ShardProcessor<LookupJoin.Held> {
       }
 
       @Override
+      public int rows(Held held) {
+        return held.rows.entries() + held.events.size();
+      }
+
+      @Override
       public boolean isBrief(Held held) {
         return held.rows.isBrief() || held.events.isBrief();
       }

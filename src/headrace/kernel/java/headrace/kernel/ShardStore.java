@@ -24,19 +24,19 @@ import org.apache.spark.sql.streaming.ValueState;
  * and a group that is over costs nothing but its removal.
  *
  * <p>Between the tasks of a run the memory is kept ({@link #keep}, {@link #kept}) while it is what the store has. The stores of
- * a process share what it has: one that finds it used up forgets buckets of its own, to read them again.
+ * a process share what it has. One that finds it used up lets go of stores that nobody has asked for since its own last batch, then of
+ * its own buckets that it has not used in this one, then of others; they are read again when they are asked for.
  */
 final class ShardStore<V> {
   /** Part of the layout of the state. */
   private static final int BUCKETS = 64;
-  /** What a value takes in memory beside its bytes, roughly; and each of them is there about twice. */
-  private static final long ENTRY_WEIGHT = 64;
-  private static final long BYTE_WEIGHT = 2;
+  /** The bytes that a row takes in memory beside its own, roughly. */
+  private static final long ROW_WEIGHT = 128;
   /** What all stores of the process may weigh. */
   static long most = Runtime.getRuntime().maxMemory() / 2;
   private static final ConcurrentHashMap<String, Kept> KEPT = new ConcurrentHashMap<>();
 
-  private record Kept(UUID run, long batch, ShardStore<?> store) {
+  private record Kept(UUID run, long batch, long since, ShardStore<?> store) {
     /** Whether a task of the batch, or of a later one, can take it. */
     boolean isOf(QueryInfo of) {
       return run.equals(of.getRunId()) && batch >= of.getBatchId();
@@ -48,6 +48,11 @@ final class ShardStore<V> {
     void write(V value, ByteSink out);
 
     V read(ByteBuffer in);
+
+    /** How many rows a value is made of. */
+    default int rows(V value) {
+      return 1;
+    }
 
     /** Whether what has changed of a value since it was last written is known, and less than the value. */
     default boolean isBrief(V value) {
@@ -69,6 +74,9 @@ final class ShardStore<V> {
     final long id;
     final Chunks[] chunks = new Chunks[BUCKETS];
     final int[] sizes = new int[BUCKETS];
+    /** What the buckets that are in memory take there, as far as they are written; and which are in use. */
+    final long[] weights = new long[BUCKETS];
+    final boolean[] used = new boolean[BUCKETS];
     @SuppressWarnings("unchecked")
     final KeyTable<V>[] buckets = new KeyTable[BUCKETS];
     boolean read;
@@ -88,8 +96,8 @@ final class ShardStore<V> {
   /** What the operator derives from the state and wants to find again with it. */
   Object index;
   private boolean rootChanged;
-  private long entries;
-  private long loadedBytes;
+  private long weight;
+  private long since = System.nanoTime();
   private long storedEntries;
   private long storedBytes;
   /** Another after every write, by which the memory and what the store has are known to be the same; 0 before the first. */
@@ -146,7 +154,8 @@ final class ShardStore<V> {
   void keep(String name, QueryInfo of) {
     String query = name.substring(0, name.indexOf('\t') + 1);
     KEPT.entrySet().removeIf(one -> one.getKey().startsWith(query) && !one.getValue().isOf(of));
-    KEPT.put(name, new Kept(of.getRunId(), of.getBatchId() + 1, this));
+    since = System.nanoTime();
+    KEPT.put(name, new Kept(of.getRunId(), of.getBatchId() + 1, since, this));
   }
 
   /** Forgets what is kept of a query. */
@@ -184,16 +193,14 @@ final class ShardStore<V> {
       groups.put(group, found = new Group(group, true));
       rootChanged = true;
     }
-    if (bucket(found, key).put(key, value)) entries++;
+    bucket(found, key).put(key, value);
     changed.add(found);
   }
 
   void remove(long group, Key key) {
     Group found = groups.get(group);
     if (found == null) return;
-    if (!bucket(found, key).remove(key)) return;
-    entries--;
-    changed.add(found);
+    if (bucket(found, key).remove(key)) changed.add(found);
   }
 
   /** Removes a group and all that is in it. */
@@ -234,16 +241,23 @@ final class ShardStore<V> {
     return storedBytes;
   }
 
+  /** What is in memory takes there, roughly. */
+  long weight() {
+    return weight;
+  }
+
   private KeyTable<V> bucket(Group group, Key key) {
     read(group);
-    return load(group, (key.hash >>> 16) & BUCKETS - 1);
+    int number = (key.hash >>> 16) & BUCKETS - 1;
+    group.used[number] = true;
+    return load(group, number);
   }
 
   private void read(Group group) {
     if (group.read) return;
     group.read = true;
     byte[] known = data.getValue(name(group.id));
-    if (known == null) return;
+    if (known == null) throw new IllegalStateException("the state was written by another version of Headrace");
     for (ByteBuffer in = ByteBuffer.wrap(known); in.hasRemaining();) {
       int bucket = in.get();
       group.sizes[bucket] = in.getInt();
@@ -259,8 +273,7 @@ final class ShardStore<V> {
     chunks.each(data, chunk -> {
       while (chunk.hasRemaining()) read(bucket, chunk);
     });
-    entries += bucket.size();
-    loadedBytes += chunks.length();
+    weigh(group, number, chunks.length() + ROW_WEIGHT * rows(bucket));
     return bucket;
   }
 
@@ -295,18 +308,17 @@ final class ShardStore<V> {
       rootChanged = false;
       System.arraycopy(marks, 0, marksWritten, 0, marks.length);
     }
-    long weight = weight();
-    for (Kept kept : KEPT.values()) weight += kept.store.weight();
-    if (weight > most) unload(weight - most);
+    makeRoom();
+    for (Group group : groups.values()) Arrays.fill(group.used, false);
   }
 
   private void flush(Group group, int number) {
     KeyTable<V> bucket = group.buckets[number];
     Chunks chunks = group.chunks[number];
     if (chunks == null) chunks = group.chunks[number] = new Chunks(group.id, number);
-    int before = chunks.length();
+    long before = chunks.length();
     ByteSink out = new ByteSink(64 * bucket.changes());
-    boolean anew = chunks.isNew() || isMostlyChanged(bucket);
+    boolean anew = chunks.isNew() || isMostlyChanged(bucket) || (chunks.isMerging() && chunks.isEmptied(rows(bucket)));
     if (!anew) {
       bucket.eachChange((key, value) -> write(key, value, out, value != null && codec.isBrief(value)));
       anew = chunks.isOutgrown(out.size());
@@ -314,38 +326,53 @@ final class ShardStore<V> {
     if (bucket.size() == 0) {
       chunks.remove(data);
       group.chunks[number] = null;
+      weigh(group, number, 0);
     } else if (anew) {
       out.reset();
       bucket.each((key, value) -> write(key, value, out, false));
-      chunks.begin(data, out.bytes());
+      int rows = rows(bucket);
+      chunks.begin(data, out.bytes(), rows);
+      weigh(group, number, chunks.length() + ROW_WEIGHT * rows);
     } else {
       chunks.add(data, out.bytes());
+      weigh(group, number, (long) ((double) group.weights[number] * chunks.length() / before));
     }
     bucket.written();
-    int more = chunks.length() - before;
-    loadedBytes += more;
-    storedBytes += more;
+    storedBytes += chunks.length() - before;
     storedEntries += bucket.size() - group.sizes[number];
     group.sizes[number] = bucket.size();
   }
 
-  /** What the store takes in memory, roughly. */
-  private long weight() {
-    return ENTRY_WEIGHT * entries + BYTE_WEIGHT * loadedBytes;
+  private int rows(KeyTable<V> bucket) {
+    int[] rows = {0};
+    bucket.each((key, value) -> rows[0] += codec.rows(value));
+    return rows[0];
   }
 
-  /** Forgets buckets, all of which are written, that weigh as much. */
-  private void unload(long much) {
-    long target = weight() - much;
-    for (Group group : groups.values()) {
-      for (int b = 0; b < BUCKETS && weight() > target; b++) unload(group, b);
+  private void weigh(Group group, int number, long now) {
+    weight += now - group.weights[number];
+    group.weights[number] = now;
+  }
+
+  /** Lets go of what is least in use, as far as all stores weigh too much; everything is written. */
+  private void makeRoom() {
+    long excess = weight - most;
+    for (Kept kept : KEPT.values()) excess += kept.store.weight;
+    if (excess <= 0) return;
+    for (Map.Entry<String, Kept> one : KEPT.entrySet()) {
+      Kept kept = one.getValue();
+      if (excess > 0 && kept.since < since && KEPT.remove(one.getKey(), kept)) excess -= kept.store.weight;
+    }
+    long target = weight - excess;
+    for (boolean used : new boolean[] {false, true}) {
+      for (Group group : groups.values()) {
+        for (int b = 0; b < BUCKETS && weight > target; b++) if (group.used[b] == used) unload(group, b);
+      }
     }
   }
 
   private void unload(Group group, int number) {
-    if (group.buckets[number] == null) return;
-    entries -= group.buckets[number].size();
-    if (group.chunks[number] != null) loadedBytes -= group.chunks[number].length();
+    weigh(group, number, 0);
     group.buckets[number] = null;
   }
 

@@ -52,6 +52,10 @@ final class SortedBag<T> {
       items = new Object[capacity];
     }
 
+    int size() {
+      return size;
+    }
+
     private int count(int place) {
       return counts == null ? 1 : counts[place];
     }
@@ -164,6 +168,11 @@ final class SortedBag<T> {
   /** How many different items there are. */
   int different() {
     return positive;
+  }
+
+  /** How many items, or pages that are elsewhere, it holds. */
+  int rows() {
+    return slots.size() == 1 && slots.get(0).number == INSIDE ? slots.get(0).page.size : slots.size();
   }
 
   void add(T item, int times) {

@@ -46,6 +46,11 @@ final class TableJoin extends ShardProcessor<TableJoin.Partners> {
       }
 
       @Override
+      public int rows(Partners of) {
+        return of.rows[Sides.LEFT].entries() + of.rows[Sides.RIGHT].entries();
+      }
+
+      @Override
       public boolean isBrief(Partners of) {
         return of.rows[Sides.LEFT].isBrief() || of.rows[Sides.RIGHT].isBrief();
       }

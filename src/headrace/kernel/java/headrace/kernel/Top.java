@@ -61,6 +61,11 @@ final class Top extends ShardProcessor<Object> {
       }
 
       @Override
+      public int rows(Object value) {
+        return value instanceof SortedBag.Page<?> page ? page.size() : board(value).rows();
+      }
+
+      @Override
       public Object read(ByteBuffer in) {
         if (in.get() == PAGE) return SortedBag.Page.read(ranking, in);
         SortedBag<Ranking.Entry> board = SortedBag.read(ranking, in);
