@@ -32,7 +32,13 @@ from headrace.operators.upserts import to_upserts
 
 NO_BOUND = -1
 MOST_RECORDS_A_BATCH = 1_000_000
-_LARGE_FETCHES = {"kafka.max.poll.records": "5000", "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024)}
+# A batch knows what is there to be read. Kafka's consumer asks for more while it gives the last records, and what Spark
+# then asks on the same connection, where the partition ends, has to wait for that answer.
+_FETCHES = {
+    "kafka.max.poll.records": "5000",
+    "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
+    "kafka.fetch.max.wait.ms": "5",
+}
 
 
 @dataclass
@@ -157,7 +163,7 @@ class Frames:
             "includeHeaders": "true",
         }
         if self.mode is Mode.EXACT:
-            options = {**options, **_LARGE_FETCHES, "maxOffsetsPerTrigger": str(MOST_RECORDS_A_BATCH)}
+            options = {**options, **_FETCHES, "maxOffsetsPerTrigger": str(MOST_RECORDS_A_BATCH)}
         return reader.options(**options).load()
 
     def _table(self, query: Query, node: Node, ddl: str) -> DataFrame:
