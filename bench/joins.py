@@ -167,10 +167,7 @@ def _dependents(here: Ground, others: int, changes: int) -> Result:
     lost = 0
     with Run.start(app, mode=Mode.LIVE, settings=here.settings, bootstrap=bootstrap, spark=here.spark) as run:
         _await_tables(run, "priced")
-        ends = topic.ends(here.connection, "priced.out")
-        options = {"group.id": "headrace.bench.joins", "isolation.level": "read_committed", "enable.auto.commit": False}
-        consumer = Consumer(here.connection.client(**options))
-        consumer.assign([TopicPartition("priced.out", partition, end) for partition, end in ends.items()])
+        consumer = _consumer(here, "priced.out")
         producer = Producer(here.connection, linger_ms=0)
         for price in range(changes):
             begun = time.perf_counter()
@@ -209,6 +206,15 @@ def _priced(run: Run, consumer: Consumer, price: int) -> int:
             if row.get("price") == price and row.get("product") == 0:
                 seen.add(row["id"])
     return len(seen)
+
+
+def _consumer(here: Ground, of: str) -> Consumer:
+    """A consumer of what comes from now on."""
+    options = {"group.id": "headrace.bench.joins", "isolation.level": "read_committed", "enable.auto.commit": False}
+    consumer = Consumer(here.connection.client(**options))
+    ends = topic.ends(here.connection, of)
+    consumer.assign([TopicPartition(of, partition, end) for partition, end in ends.items()])
+    return consumer
 
 
 # A table that grows, and one with few rows
@@ -257,10 +263,7 @@ def _order(number: int) -> dict[str, object]:
 def _ordered(here: Ground, run: Run, first: int, count: int) -> list[float]:
     """The milliseconds from handing an order of each country to the producer to holding the last of them, again and
     again."""
-    ends = topic.ends(here.connection, "placed.out")
-    options = {"group.id": "headrace.bench.joins", "isolation.level": "read_committed", "enable.auto.commit": False}
-    consumer = Consumer(here.connection.client(**options))
-    consumer.assign([TopicPartition("placed.out", partition, end) for partition, end in ends.items()])
+    consumer = _consumer(here, "placed.out")
     producer = Producer(here.connection, linger_ms=0)
     taken: list[float] = []
     for start in range(first, first + count * COUNTRIES, COUNTRIES):
