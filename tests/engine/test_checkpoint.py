@@ -85,8 +85,7 @@ def test_a_kill_at_the_end_of_the_first_batch(spark: SparkSession, bootstrap: st
         driver.stop()
         for name, kept in (("offsets", 1 if log == "commits" else 0), ("commits", 0)):
             for batch in checkpoint.batches(place / name)[kept:]:
-                (place / name / str(batch)).unlink()
-                (place / name / f".{batch}.crc").unlink(missing_ok=True)
+                checkpoint.forget(place / name, batch)
         put(place, f"{log}/{PART}")
         driver.push("scores", [score("b", 3), score("c", 1)])
         driver.advance(seconds=120)

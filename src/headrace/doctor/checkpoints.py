@@ -26,15 +26,13 @@ from headrace.graph.plan import Query
 from headrace.log import topic as topics
 from headrace.log.connection import Connection
 
-_LOGS = ("offsets", "commits")
-
 
 def examine(place: Path, app: str, query: Query, connection: Connection | None) -> Iterator[Finding]:
     """What is wrong with the checkpoint of a query; without a connection the log is not asked."""
     if not place.is_dir():
         return
     yield from _identity(place, query)
-    for log in _LOGS:
+    for log in checkpoint.LOGS:
         batches = checkpoint.batches(place / log)
         for file in (place / log / str(batch) for batch in batches):
             if (why := unreadable(file)) is not None:
@@ -132,14 +130,13 @@ def _take_away(place: Path, file: Path) -> str:
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     backup = place.parent / f"{place.name}.backup-{moment}"
     backup.mkdir()
-    for name in (*_LOGS, "metadata", "headrace.json"):
+    for name in (*checkpoint.LOGS, "metadata", "headrace.json"):
         kept = place / name
         if kept.is_dir():
             shutil.copytree(kept, backup / name)
         elif kept.exists():
             shutil.copy2(kept, backup / name)
-    file.unlink()
-    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    checkpoint.forget(file.parent, int(file.name))
     return str(backup)
 
 

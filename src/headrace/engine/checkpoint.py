@@ -24,6 +24,7 @@ from headrace.errors import Location, RunError
 from headrace.log.schema import Schema
 from headrace.settings import Settings
 
+LOGS = ("offsets", "commits")  # Spark's two: what a batch is to read, and that it has ended
 _FACTS = "headrace.json"
 _LOCK = "headrace.lock"
 _LIVE = "headrace.live"
@@ -228,13 +229,19 @@ def batches(directory: Path) -> list[int]:
     return sorted(int(file.name) for file in directory.glob("[0-9]*") if file.name.isdigit())
 
 
+def forget(log: Path, batch: int) -> None:
+    """Remove the file of a batch from one of the two logs, with its checksum."""
+    (log / str(batch)).unlink()
+    (log / f".{batch}.crc").unlink(missing_ok=True)
+
+
 def clear_unfinished(place: str) -> None:
     """Remove what a kill has left and Spark will not start beside: parts of files of the two logs, and the state of a
     first batch that never ended, which belongs to nothing."""
     directory = local(place)
     if directory is None:
         return
-    logs = [directory / name for name in ("offsets", "commits")]
+    logs = [directory / name for name in LOGS]
     for log in logs:
         sums = {f".{batch}.crc" for batch in batches(log)}
         for file in log.glob(".*"):

@@ -208,8 +208,6 @@ def forget_last_commit(place: Path) -> None:
 
     Where the next batch was begun already, that one will be, and nothing is to be done.
     """
-    begun, finished = (checkpoint.batches(place / log) for log in ("offsets", "commits"))
+    begun, finished = (checkpoint.batches(place / log) for log in checkpoint.LOGS)
     if finished and begun[-1] == finished[-1]:
-        last = place / "commits" / str(finished[-1])
-        last.unlink()
-        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+        checkpoint.forget(place / "commits", finished[-1])
