@@ -10,7 +10,7 @@
 
 BIN := .venv/bin
 PIP := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check --no-input install
-CODE := $(wildcard src tests examples bench docs/pictures)
+CODE := $(wildcard src tests examples bench docs/pictures hatch_build.py java_lint.py)
 BENCHES = $(basename $(notdir $(shell grep -l __main__ bench/*.py)))
 TARGETS := help demo test test-deep lint bench setup browser lock clean
 
@@ -31,7 +31,7 @@ demo: setup ## run the payments demo until Ctrl-C, or ARGS="--for 60s"
 	@$(BIN)/python examples/payments/demo.py $(ARGS)
 
 test: setup browser ## run the tests, without the slow variants
-	@$(BIN)/python -m pytest -m 'not deep' $(ARGS)
+	@$(BIN)/python -m pytest -m 'not deep' -n 2 --dist loadfile --durations=60 $(ARGS)
 
 test-deep: setup browser ## run every test, the property tests with ten times the examples
 	@HEADRACE_DEEP=$${HEADRACE_DEEP:-10} $(BIN)/python -m pytest --timeout=3600 $(ARGS)
@@ -46,6 +46,7 @@ lint: $(INSTALLED) ## check style, formatting and types
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/basedpyright $(CODE)
+	$(BIN)/python java_lint.py
 
 bench: setup ## measure: NAME=latency for one, none for all; one JSON object a line on standard output
 	@for name in $(if $(NAME),$(NAME),$(BENCHES)); do $(BIN)/python -m bench.$$name $(ARGS) || exit 1; done
@@ -78,7 +79,9 @@ lock: $(INSTALLED) ## write the locks again after a change in pyproject.toml; AR
 	$(BIN)/python -c 'import tomllib; \
 	print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["java"], sep="\n")' \
 	  >"$$place/java.in"; \
-	compile --no-annotate "$$place/java.in" -o requirements-java.lock
+	compile --no-annotate "$$place/java.in" -o requirements-java.lock; \
+	$(BIN)/python -m headrace.parts.jars >"$$place/jars.lock"; \
+	mv "$$place/jars.lock" src/headrace/parts/jars.lock
 
 clean: ## remove what these targets made in this checkout, .venv included; the per-user cache stays
 	@rm -rf .venv .headrace examples/*/.headrace .hypothesis .pytest_cache .ruff_cache dist spark-warehouse metastore_db \

@@ -27,6 +27,7 @@ from headrace.parts.cache import made_once, root
 from headrace.parts.jars import JarSet, Report
 
 CONNECT = JarSet(
+    "",
     "Kafka Connect",
     (
         "org.apache.kafka:connect-runtime:4.3.1",

@@ -73,7 +73,7 @@ def main() -> None:
 def _run(here: Ground, name: str, delay: str, keep: Callable[[DataFrame], DataFrame], expected: int) -> None:
     """The whole topic once, with a fresh checkpoint; fails when it does not keep `expected` rows."""
     app = hr.App(name)
-    app.stream(TOPIC, schema=SCHEMA, event_time="at", delay=delay, id="id", partitions=PARTITIONS)
+    app.source(TOPIC, schema=SCHEMA, event_time="at", delay=delay, id="id", partitions=PARTITIONS)
 
     @app.stream
     def unique(transactions: DataFrame) -> DataFrame:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -35,6 +34,7 @@ from bench.latency import measure, percentile, stateless
 from bench.result import Result, print_result, print_table
 from bench.rounds import rounds
 from headrace.engine.mode import Mode
+from headrace.engine.reset import Reset
 from headrace.engine.run import Run
 from headrace.followers.follower import Follower
 from headrace.followers.postgres import PostgresTable
@@ -92,7 +92,7 @@ def plain_sink() -> AbstractContextManager[object]:
 def _sink(here: Ground, count: int, warm: int) -> Result:
     here.load("loaded", records.transactions(count), partitions=PARTITIONS)
     app = hr.App("sink")
-    app.stream(
+    app.source(
         "events", topic="loaded", schema="id string, card string, amount double, at timestamp", partitions=PARTITIONS
     )
 
@@ -105,7 +105,7 @@ def _sink(here: Ground, count: int, warm: int) -> Result:
             app, mode=Mode.EXACT, settings=here.settings, bootstrap=here.connection.bootstrap, spark=here.spark
         ) as run:
             run.finish_input()
-        shutil.rmtree(here.settings.state / "checkpoints" / "sink")
+        Reset(app.graph(), "copied", here.connection, here.settings).run(repeats=True)
 
     def plain() -> None:
         with plain_sink():
@@ -194,7 +194,7 @@ def _changes(here: Ground, url: str, clients: int, count: int) -> Result:
     catalogue.publish(here.connection, view)
     Follower(f"bench.{view.view}", view.topic, PostgresTable(url, view), here.connection).catch_up()
     file = here.settings.directory / "app.py"
-    file.write_text("import headrace as hr\napp = hr.App('bench')\napp.stream('unused', schema='id string')\n")
+    file.write_text("import headrace as hr\napp = hr.App('bench')\napp.source('unused', schema='id string')\n")
     settings = {"HEADRACE_BOOTSTRAP": here.connection.bootstrap, "HEADRACE_POSTGRES": url, "HEADRACE_TOKEN": "bench"}
     command = [str(Path(sys.executable).with_name("headrace")), "serve", str(file), "--port", "0"]
     note(f"{count} changes for {clients} clients")

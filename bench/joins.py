@@ -101,7 +101,7 @@ def _live(here: Ground, cards: int, *, warmup: float, seconds: float) -> Result:
     )
     here.load_table("joined.cards", rows, partitions=PARTITIONS)
     app = hr.App("joined")
-    app.stream("transactions", topic="joined.in", schema=SCHEMA, event_time="at", delay="5 seconds", id="id",
+    app.source("transactions", topic="joined.in", schema=SCHEMA, event_time="at", delay="5 seconds", id="id",
                partitions=PARTITIONS)  # fmt: skip
     app.table("cards", topic="joined.cards", schema="card string, owner string, bound double", key="card",
               partitions=PARTITIONS)  # fmt: skip

@@ -88,7 +88,7 @@ def measure(
     """The latency of a case, from the producer to the consumer."""
     name = f"{case.__name__}_{mode}"
     app = hr.App(name)
-    app.stream("transactions", topic=f"{name}.in", schema=SCHEMA, event_time="at", delay="5 seconds", id="id",
+    app.source("transactions", topic=f"{name}.in", schema=SCHEMA, event_time="at", delay="5 seconds", id="id",
                partitions=PARTITIONS)  # fmt: skip
 
     @app.stream(topic=f"{name}.out", partitions=PARTITIONS)

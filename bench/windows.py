@@ -164,7 +164,7 @@ def _run(here: Ground, rows: Callable[[DataFrame], DataFrame], keys: int) -> Non
     """All payments once, of so many cards."""
     app = hr.App("windows")
     schema = "id bigint, amount double, at timestamp"
-    app.stream("events", topic=PAYMENTS, schema=schema, event_time="at", delay="5 seconds", partitions=PARTITIONS)
+    app.source("events", topic=PAYMENTS, schema=schema, event_time="at", delay="5 seconds", partitions=PARTITIONS)
 
     @app.stream
     def result(events: DataFrame) -> DataFrame:

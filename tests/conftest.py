@@ -7,6 +7,7 @@ test.
 
 from __future__ import annotations
 
+import atexit
 import os
 import random
 import shutil
@@ -30,6 +31,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # A JVM of the tests compiles plans that run a few times. Java's second compiler takes more than a third of what it
 # computes in its first minutes, and gives little back. Every Spark of the run hears of it, whoever starts it.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+
+# The helper of `headrace check` is the run's own, and ends when its directory is gone.
+os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="headrace-run-")
+atexit.register(shutil.rmtree, os.environ["XDG_RUNTIME_DIR"], ignore_errors=True)
 
 
 def _report(line: str) -> None:

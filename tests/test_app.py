@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from headrace.app import App, Declared, load
-from headrace.errors import DeclarationError, DeclarationErrors, RunError
-from headrace.graph.connector import Postgres, postgres
+from headrace.app import App, Epoch, load
+from headrace.errors import DeclarationError, DeclarationErrors, Location, RunError
+from headrace.graph.connector import Postgres, outbox, postgres
+from headrace.graph.declared import Declared
 from headrace.graph.node import Derived, Source
 
 BROKEN = Path(__file__).parent / "broken_apps"
@@ -26,7 +28,7 @@ class TestInputs:
     def test_a_stream_with_everything(self):
         app = App("payments")
         line = here() + 1
-        source = app.stream(
+        source = app.source(
             "transactions",
             schema="id string, card string, at timestamp",
             topic="payments.transactions",
@@ -48,9 +50,25 @@ class TestInputs:
         assert (source.where.file, source.where.line) == (__file__, line)
 
     def test_a_stream_with_nothing_but_a_schema(self):
-        source = App("payments").stream("transactions", schema="id string")
+        source = App("payments").source("transactions", schema="id string")
         assert (source.topic, source.partitions, source.retention_ms) == ("transactions", 2, None)
         assert (source.event_time, source.delay_ms, source.id, source.key) == (None, 0, None, ())
+
+    def test_a_stream_with_a_name_is_a_source(self):
+        options: dict[str, Any] = {"schema": "id string, at timestamp", "event_time": "at", "delay": "5 seconds"}
+        options |= {"idle": "1 minute", "future": "1 hour", "epoch": "seconds", "id": "id", "key": "id"}
+        options |= {"topic": "shop.clicks", "partitions": 8, "retention": "1 day", "secret": "id"}
+        assert options.keys() | {"name", "connector", "self"} == inspect.signature(App.source).parameters.keys()
+        app = App("shop")
+        line = here() + 1
+        other = app.stream("clicks", outbox("public.outbox"), **options)
+        assert other.where == Location(__file__, line)
+        source = app.source("clicks", outbox("public.outbox"), **options)
+        assert dataclasses.replace(other, where=source.where) == source
+
+    @pytest.mark.parametrize("unit", get_args(Epoch))
+    def test_every_unit_of_an_epoch_is_taken(self, unit: Epoch):
+        assert App("shop").source("clicks", schema="at timestamp", event_time="at", epoch=unit).epoch_us > 0
 
     def test_a_captured_table_leaves_its_columns_to_the_database(self):
         source = App("payments").table("cards", postgres("public.cards"), key="card")
@@ -63,7 +81,7 @@ class TestInputs:
         assert source.schema.ddl == "bank string NOT NULL, card string NOT NULL, owner string"
 
     def test_a_column_that_is_not_taken_for_a_sign(self):
-        source = App("shop").stream("quotes", schema="symbol string, change double")
+        source = App("shop").source("quotes", schema="symbol string, change double")
         assert source.schema is not None
         assert source.schema.names == ("symbol", "change")
 
@@ -73,7 +91,7 @@ class TestInputs:
         assert source.key == ("a", "b", "c", "d", "e", "f", "g")
 
     def test_definitions_are_frozen(self):
-        source = App("payments").stream("transactions", schema="id string")
+        source = App("payments").source("transactions", schema="id string")
         with pytest.raises(dataclasses.FrozenInstanceError):
             source.name = "other"  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -83,7 +101,7 @@ class TestFunctions:
         app = App("payments")
 
         @app.stream
-        def doubled(numbers: list[int], others: list[int] | None = None) -> list[int]:
+        def doubled(numbers: list[int], others: list[int] | None = None) -> Any:
             """Twice."""
             return [2 * number for number in numbers] + (others or [])
 
@@ -100,7 +118,7 @@ class TestFunctions:
         app = App("payments")
 
         @app.stream(key="card", topic="payments.alerts", partitions=3, retention="1 day")
-        def alerts(transactions): ...
+        def alerts(transactions) -> Any: ...
 
         definition = alerts.definition
         assert (definition.key, definition.topic, definition.pinned) == (("card",), "payments.alerts", True)
@@ -110,7 +128,7 @@ class TestFunctions:
         app = App("shop")
 
         @app.view(key=["url", "window_start"])
-        def views(pageviews): ...
+        def views(pageviews) -> Any: ...
 
         assert (views.definition.kind, views.definition.key) == ("view", ("url", "window_start"))
 
@@ -128,9 +146,9 @@ class TestFunctions:
         app = App("payments")
 
         @app.stream
-        def last(first): ...
+        def last(first) -> Any: ...
 
-        app.stream("first", schema="id string")
+        app.source("first", schema="id string")
         assert [(type(node), node.name) for node in app.definitions] == [(Derived, "last"), (Source, "first")]
 
 
@@ -142,59 +160,61 @@ def _transparent(function: Any) -> Any:
 
 
 def _coroutine(app: App) -> None:
-    @app.stream
+    @app.stream  # pyright: ignore[reportArgumentType]
     async def f(a): ...
 
 
 def _generator(app: App) -> None:
-    @app.stream
+    @app.stream  # pyright: ignore[reportArgumentType]
     def f(a):
         yield a
 
 
 def _nothing(app: App) -> None:
     @app.stream
-    def f(): ...
+    def f() -> Any: ...
 
 
 def _keyword_only(app: App) -> None:
     @app.stream
-    def f(a, *, b): ...
+    def f(a, *, b) -> Any: ...
 
 
 SCHEMA = "id string, n int, at timestamp"
 MISTAKES = [
     ("HR-001", lambda app: App("pay ments")),
     ("HR-001", lambda app: App("")),
-    ("HR-001", lambda app: app.stream("1st", schema=SCHEMA)),
-    ("HR-001", lambda app: app.stream("x" * 101, schema=SCHEMA)),
-    ("HR-001", lambda app: app.stream(5, schema=SCHEMA)),
+    ("HR-001", lambda app: app.source("1st", schema=SCHEMA)),
+    ("HR-001", lambda app: app.source("x" * 101, schema=SCHEMA)),
+    ("HR-001", lambda app: app.source(5, schema=SCHEMA)),
     ("HR-001", lambda app: app.stream(lambda a: a)),
     ("HR-001", lambda app: app.table("", schema=SCHEMA, key="id")),
-    ("HR-002", lambda app: app.stream("s", schema="")),
-    ("HR-002", lambda app: app.stream("s", schema={"id": "string"})),
+    ("HR-002", lambda app: app.source("s", schema="")),
+    ("HR-002", lambda app: app.source("s", schema={"id": "string"})),
+    ("HR-001", lambda app: app.source(plain, schema=SCHEMA)),
+    ("HR-003", lambda app: app.source("s")),
     ("HR-003", lambda app: app.stream("s")),
     ("HR-003", lambda app: app.table("t", key="id")),
-    ("HR-004", lambda app: app.stream("s", schema="__HR_x int")),
-    ("HR-004", lambda app: app.stream("s", schema="symbol string, change string")),
-    ("HR-004", lambda app: app.stream("s", schema="symbol string, Change string")),
+    ("HR-004", lambda app: app.source("s", schema="__HR_x int")),
+    ("HR-004", lambda app: app.source("s", schema="symbol string, change string")),
+    ("HR-004", lambda app: app.source("s", schema="symbol string, Change string")),
     ("HR-004", lambda app: app.table("t", schema="id string, change int", key="id")),
-    ("HR-005", lambda app: app.stream("s", schema=SCHEMA, event_time="at", delay=5)),
-    ("HR-005", lambda app: app.stream("s", schema=SCHEMA, event_time="at", delay="1 month")),
-    ("HR-005", lambda app: app.stream("s", schema=SCHEMA, event_time="at", delay=timedelta(seconds=-1))),
-    ("HR-005", lambda app: app.stream("s", schema=SCHEMA, retention="0 seconds")),
-    ("HR-006", lambda app: app.stream("s", schema=SCHEMA, event_time="time")),
-    ("HR-006", lambda app: app.stream("s", schema=SCHEMA, id="ID")),
-    ("HR-006", lambda app: app.stream("s", schema=SCHEMA, id=["id"])),
-    ("HR-006", lambda app: app.stream("s", schema=SCHEMA, key=["id", "m"])),
+    ("HR-005", lambda app: app.source("s", schema=SCHEMA, event_time="at", delay=5)),
+    ("HR-005", lambda app: app.source("s", schema=SCHEMA, event_time="at", delay="1 month")),
+    ("HR-005", lambda app: app.source("s", schema=SCHEMA, event_time="at", delay=timedelta(seconds=-1))),
+    ("HR-005", lambda app: app.source("s", schema=SCHEMA, retention="0 seconds")),
+    ("HR-006", lambda app: app.source("s", schema=SCHEMA, event_time="time")),
+    ("HR-006", lambda app: app.source("s", schema=SCHEMA, id="ID")),
+    ("HR-006", lambda app: app.source("s", schema=SCHEMA, id=["id"])),
+    ("HR-006", lambda app: app.source("s", schema=SCHEMA, key=["id", "m"])),
     ("HR-006", lambda app: app.table("t", schema=SCHEMA, key="key")),
-    ("HR-007", lambda app: app.stream("s", schema="at timestamp_ntz", event_time="at")),
-    ("HR-008", lambda app: app.stream("s", schema=SCHEMA, partitions="2")),
-    ("HR-008", lambda app: app.stream("s", schema=SCHEMA, partitions=True)),
-    ("HR-008", lambda app: app.stream("s", schema=SCHEMA, partitions=-1)),
-    ("HR-009", lambda app: app.stream("s", schema=SCHEMA, topic="")),
-    ("HR-009", lambda app: app.stream("s", schema=SCHEMA, topic="..")),
-    ("HR-009", lambda app: app.stream("s", schema=SCHEMA, topic="x" * 245)),
+    ("HR-007", lambda app: app.source("s", schema="at timestamp_ntz", event_time="at")),
+    ("HR-008", lambda app: app.source("s", schema=SCHEMA, partitions="2")),
+    ("HR-008", lambda app: app.source("s", schema=SCHEMA, partitions=True)),
+    ("HR-008", lambda app: app.source("s", schema=SCHEMA, partitions=-1)),
+    ("HR-009", lambda app: app.source("s", schema=SCHEMA, topic="")),
+    ("HR-009", lambda app: app.source("s", schema=SCHEMA, topic="..")),
+    ("HR-009", lambda app: app.source("s", schema=SCHEMA, topic="x" * 245)),
     ("HR-010", _coroutine),
     ("HR-010", _generator),
     ("HR-010", _nothing),
@@ -236,7 +256,7 @@ def test_a_mistake_points_at_the_line_of_the_option():
     app = App("payments")
     line = here() + 5
     with pytest.raises(DeclarationError) as caught:
-        app.stream(
+        app.source(
             "transactions",
             schema="id string",
             id="identity",
@@ -283,7 +303,7 @@ class Rule:
     limit: "int"
 
 app = same = App(NAME)
-app.stream("transactions", schema="id string")
+app.source("transactions", schema="id string")
 
 @app.stream
 def alerts(transactions):
@@ -359,7 +379,7 @@ if __name__ == "__main__":
         assert "__main__" in error.fix
 
     def test_a_wrong_keyword_is_an_error_at_its_line(self):
-        error = self.error(self.write('app = App("a")\napp.stream("s", shcema="id string")\n'))
+        error = self.error(self.write('app = App("a")\napp.source("s", shcema="id string")\n'))
         assert (error.code, str(error.where)) == ("HR-022", "app.py:3")
         assert "shcema" in str(error.found)
 
@@ -372,7 +392,7 @@ if __name__ == "__main__":
         error = self.error(
             self.write("""
 app = App("my shop")
-app.stream("clicks", schema="id strng", event_time="at", delay="soon", key="x")
+app.source("clicks", schema="id strng", event_time="at", delay="soon", key="x")
 
 @app.view
 def latest(cliks): ...

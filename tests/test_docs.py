@@ -5,7 +5,9 @@ Every page runs by itself in an empty directory, block by block, from top to bot
     ```python              runs in one namespace a page, with `spark` and `bootstrap` where the page says what they are
     ```python, # name.py   is written to that file: an app is loaded, any other file is run, and its tests are called
     ```console             runs each `$ ` line in bash and compares what it prints (`…` matches anything, a line `…` any
-                           lines); `make` is only asked what it would do, and what `make setup` makes is made
+                           lines); `make` is only asked what it would do. The commands that a page may begin with
+                           (tests/template.py) are run in a clean environment by tests/test_packaging.py; here only
+                           `headrace new` is
     ```console background  runs until the page says «with Ctrl-C», or ends
     ```toml                is read as headrace.toml
 
@@ -32,6 +34,7 @@ from typing import Any
 
 import pytest
 import typer
+from tests.template import BEGINNING
 
 import headrace
 import headrace.testing
@@ -42,7 +45,6 @@ from headrace.errors import codes, title
 from headrace.log import topic
 from headrace.log.connection import Connection
 from headrace.log.schema import Schema
-from headrace.parts import setup
 from headrace.serve import beside
 from headrace.settings import Settings
 
@@ -50,9 +52,11 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
 PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
+READ = [*PAGES, ROOT / "CONTRIBUTING.md"]  # its commands are looked at by test_contributing.py
 LANGUAGES = {"python", "console", "toml", "mermaid", "json", "text", "java", "sql"}
 RUN = {"python", "console", "toml"}
 COMMAND_S = 300
+INSTALL, _, DEV = BEGINNING
 
 
 @dataclass(frozen=True)
@@ -160,8 +164,8 @@ class Page:
         for command, printed in orders(replace(block, text=served.replace(str(beside.PORT), str(self.port)))):
             if command.startswith("make "):
                 self.bash(command.replace("make ", "make -n ", 1), ROOT)
-                if command == "make setup":
-                    setup.install(print)
+            elif command in (INSTALL, DEV):
+                assert printed == []
             elif block.word == "background":
                 self.start(command, printed)
             else:
@@ -257,7 +261,11 @@ def test_a_page_does_what_it_says(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
-    environment |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+    environment |= {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "NO_COLOR": "1",
+        "HEADRACE_LOG": "text",
+    }
     if bootstrap is not None:
         environment["HEADRACE_BOOTSTRAP"] = bootstrap
     if any(re.search(r"headrace (follow|serve) ", one) for one in used):
@@ -278,7 +286,7 @@ def test_a_page_does_what_it_says(
                 del sys.modules[name]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", READ, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_a_block_says_what_it_is(page: Path):
     unknown = [f"line {block.line}: {block.language}" for block in blocks(page) if block.language not in LANGUAGES]
     assert unknown == []
@@ -292,9 +300,15 @@ def test_the_commands_of_all_pages_start_spark_four_times_at_most():
         for block in blocks(page)
         if block.language == "console"
         for command, _ in orders(block)
-        if re.search(r"headrace (run|dev|replay) ", command)
+        if re.search(r"headrace (run|dev|replay) ", command) and command != DEV
     ]
     assert len(starting) <= 4, "it takes too long for a test run"
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "tutorial" / "first-app.md"], ids=lambda page: page.name)
+def test_a_beginning_is_what_the_packaging_test_runs(page: Path):
+    first = next(block for block in blocks(page) if block.language == "console")
+    assert tuple(command for command, _ in orders(first)) == BEGINNING
 
 
 # Links
@@ -307,7 +321,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", READ, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path):
     prose = re.sub(r"(?ms)^```.*?^```$", "", page.read_text(encoding="utf-8"))
     broken = []
@@ -345,7 +359,7 @@ def column(text: str, number: int = 0) -> list[str]:
 
 
 def test_the_readme_shows_the_example():
-    (shown,) = (block.text for block in blocks(ROOT / "README.md") if block.language == "python")
+    shown = next(block.text for block in blocks(ROOT / "README.md") if block.language == "python")
     example = (ROOT / "examples" / "payments" / "app.py").read_text(encoding="utf-8")
     assert shown in re.sub(r"  # noqa.*", "", example)
 
@@ -394,7 +408,7 @@ def parameters(function: Callable[..., Any], *without: str) -> set[str]:
 @pytest.mark.parametrize(
     ("heading", "wanted"),
     [
-        ("An input", parameters(App.stream, "name_or_function") | {"name"}),
+        ("An input", parameters(App.source)),
         ("A function", parameters(App.view, "function")),
         ("A table", parameters(App.table)),
     ],
@@ -432,5 +446,5 @@ def test_the_reference_has_every_header():
     headers = {value for name, value in vars(names).items() if name.startswith("HEADER_") and name != "HEADER_PREFIX"}
     rows = set(column(section(REFERENCE / "topics.md", "Headers")))
     assert {f"`{header}`" for header in headers} <= rows
-    java = (ROOT / "src/headrace/kernel/java/headrace/kernel/LateRows.java").read_text(encoding="utf-8")
+    java = (ROOT / "src/headrace/kernel/java/headrace/kernel/operators/LateRows.java").read_text(encoding="utf-8")
     assert {f"`{header}`" for header in re.findall(r'"(headrace\.\w+)"', java)} <= rows

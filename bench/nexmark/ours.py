@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from bench.ground import note
 from bench.nexmark.flink import cpu_seconds
 from bench.nexmark.queries import QUERIES, app, labels, labels_topic
 from bench.result import load_average
+from headrace import names
 from headrace.engine.frames import Frames
 from headrace.engine.mode import Mode
 from headrace.engine.run import Run
@@ -47,13 +49,17 @@ def measure(spark: SparkSession, connection: Connection, declared: hr.App, check
     graph = declared.graph()
     query = plan(graph)[0]
     bridge.forget(spark, query.name)
-    rows, _ = Frames(spark, graph, Mode.EXACT, connection).result(query)
+    run = uuid.uuid4().hex
+    rows, _ = Frames(spark, graph, Mode.EXACT, connection, run).result(query)
     writer = rows.writeStream.format("noop").queryName(query.name).outputMode("update")
     writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     begun = time.perf_counter()
     writer.start().awaitTermination()
     seconds = time.perf_counter() - begun
+    bridge.close(spark, run)
     shutil.rmtree(checkpoint)
+    group, sink = names.group(graph.app, query.name), names.sink(graph.app, query.name)
+    topics.forget_groups(connection, group, f"{sink}.")
     return seconds
 
 

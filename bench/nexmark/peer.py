@@ -22,7 +22,7 @@ from headrace.parts.jars import JarSet
 
 PACKAGES = ("apache-flink==2.3.0", "psutil>=6")
 CONNECTOR = JarSet(
-    "Flink's Kafka connector", ("org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2",), transitive=False
+    "", "Flink's Kafka connector", ("org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2",), transitive=False
 )
 _REPOSITORY = Path(__file__).parent.parent.parent
 

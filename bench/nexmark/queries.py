@@ -101,11 +101,11 @@ def app(queries: Sequence[str], *, topic: str, results: str) -> hr.App:
     schema = ", ".join(["kind string", *(f"{column} {_TYPES[column]}" for column in columns)])
     (time,) = {QUERIES[query].time for query in queries}
     if time == "event":
-        declared.stream("events", topic=topic, schema=f"{schema}, ts timestamp", event_time="ts", epoch="milliseconds",
+        declared.source("events", topic=topic, schema=f"{schema}, ts timestamp", event_time="ts", epoch="milliseconds",
                         delay=DELAY, partitions=PARTITIONS)  # fmt: skip
     else:
         more = ", ts bigint" if time == "number" else ""
-        declared.stream("events", topic=topic, schema=schema + more, partitions=PARTITIONS)
+        declared.source("events", topic=topic, schema=schema + more, partitions=PARTITIONS)
     if any(QUERIES[query].labels for query in queries):
         declared.table("labels", topic=labels_topic(topic), schema="k bigint, label string", key="k", partitions=1)
     for query in queries:
@@ -122,7 +122,7 @@ def _declare(declared: hr.App, name: str, topic: str) -> None:
     def labelled(events: DataFrame, labels: DataFrame) -> DataFrame:
         return query.rows(events, labels)
 
-    function = labelled if query.labels else rows
+    function: Callable[..., DataFrame] = labelled if query.labels else rows
     function.__name__ = name
     declared.stream(topic=topic, key=list(query.key) or None, partitions=2)(function)
 

@@ -36,7 +36,7 @@ Row = Mapping[str, Any]
 # The apps
 
 orders_app = hr.App("orders_pictures")
-orders_app.stream("orders", schema=SCHEMA, event_time="at", delay="10 seconds", id="id", partitions=1)
+orders_app.source("orders", schema=SCHEMA, event_time="at", delay="10 seconds", id="id", partitions=1)
 
 
 @orders_app.stream
@@ -50,7 +50,7 @@ def at_once(orders):
 
 
 sensors_app = hr.App("sensors_pictures")
-sensors_app.stream("sensors", schema=SCHEMA, event_time="at", delay="5 seconds", id="id", partitions=2)
+sensors_app.source("sensors", schema=SCHEMA, event_time="at", delay="5 seconds", id="id", partitions=2)
 
 
 @sensors_app.stream
@@ -59,7 +59,7 @@ def readings(sensors):
 
 
 clicks_app = hr.App("clicks_pictures")
-clicks_app.stream("clicks", schema=SCHEMA, event_time="at", delay="10 seconds", id="id", partitions=1)
+clicks_app.source("clicks", schema=SCHEMA, event_time="at", delay="10 seconds", id="id", partitions=1)
 
 
 @clicks_app.stream
@@ -146,7 +146,7 @@ def played(
 
 def watermark(spark: SparkSession, name: str) -> float | None:
     """The watermark of the last batch of a query, in seconds after noon."""
-    (query,) = (query for query in spark.streams.active if query.name == name)
+    (query,) = (query for query in spark.streams.active if (query.name or "").startswith(f"{name}@"))
     last = query.lastProgress
     text = (last["eventTime"] or {}).get("watermark") if last else None
     return None if text is None or text.startswith("1970") else seconds(text)

@@ -11,21 +11,21 @@ import headrace as hr
 
 app = hr.App("attribution")
 
-impressions = app.stream(
+impressions = app.source(
     "impressions",
     schema="impression string, visitor string, ad string, shown timestamp",
     event_time="shown",
     delay="10 seconds",
     id="impression",
 )
-clicks = app.stream(
+clicks = app.source(
     "clicks",
     schema="click string, visitor string, ad string, search string, clicked timestamp",
     event_time="clicked",
     delay="10 seconds",
     id="click",
 )
-searches = app.stream(
+searches = app.source(
     "searches",
     schema="search string, words string, searched timestamp",
     event_time="searched",

@@ -12,7 +12,7 @@ import headrace as hr
 
 app = hr.App("pageviews")
 
-pageviews = app.stream(
+pageviews = app.source(
     "pageviews",
     schema="id string, visitor string, url string NOT NULL, lat double, lon double, at timestamp",
     event_time="at",

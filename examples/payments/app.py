@@ -14,7 +14,7 @@ import headrace as hr
 
 app = hr.App("payments")
 
-transactions = app.stream(
+transactions = app.source(
     "transactions",
     schema="""
         id string,

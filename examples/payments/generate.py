@@ -121,8 +121,9 @@ def records(*, seed: int, run: str, start: datetime, rate: float) -> Iterator[Re
         fault = chance.choice(FAULTS) if chance.random() < MALFORMED else None
         rule = _rule(chance, suspicious=fault is not None or chance.random() < SUSPICIOUS)
         at = start + timedelta(seconds=due - chance.uniform(0, 0.5))
+        name = f"{run}-{number:07d}"
         transaction = {
-            "id": f"{run}-{number:07d}",
+            "id": name,
             "card": card,
             "merchant": chance.choice(MERCHANTS),
             "home": home,
@@ -130,9 +131,9 @@ def records(*, seed: int, run: str, start: datetime, rate: float) -> Iterator[Re
             **_payment(chance, home, rule),
         }
         if fault is not None:
-            yield Record(due, "malformed", transaction["id"], card, _broken(chance, transaction, fault), fault=fault)
+            yield Record(due, "malformed", name, card, _broken(chance, transaction, fault), fault=fault)
             continue
-        record = Record(due, "event", transaction["id"], card, encode(transaction), rule)
+        record = Record(due, "event", name, card, encode(transaction), rule)
         if chance.random() < COPIES:
             heapq.heappush(copies, (due + chance.uniform(0, LONGEST_RETRY_S), number, record))
         yield record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -79,7 +79,7 @@ class Rates:
 
 
 @contextmanager
-def screen() -> Iterator[Callable[[Moment], None]]:
+def screen() -> Generator[Callable[[Moment], None]]:
     """A function that shows a moment."""
     console = Console()
     if not console.is_terminal:

@@ -1,7 +1,7 @@
 """App: what a user declares, as frozen definitions in the order they were made.
 
     app = hr.App("payments")
-    transactions = app.stream("transactions", schema="id string, at timestamp", event_time="at", id="id")
+    transactions = app.source("transactions", schema="id string, at timestamp", event_time="at", id="id")
 
     @app.stream
     def alerts(transactions): ...
@@ -13,7 +13,6 @@ together with what the rules find. A declared function stays callable: with stat
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import linecache
 import sys
@@ -32,8 +31,9 @@ from headrace.errors import DeclarationError, DeclarationErrors, HeadraceError, 
 from headrace.graph import options, rules
 from headrace.graph.adaptive import Adaptive
 from headrace.graph.clock_correction import ClockCorrection
-from headrace.graph.connector import Connector, Debezium, Outbox, Postgres
+from headrace.graph.connector import Debezium, Outbox, Postgres
 from headrace.graph.dashboard import Board, Dashboard
+from headrace.graph.declared import AnyDeclared, Declared, Decorator, P, R
 from headrace.graph.follow import Follow, Webhook
 from headrace.graph.graph import Graph
 from headrace.graph.mistakes import gathering
@@ -41,32 +41,24 @@ from headrace.graph.node import DEFAULT_FUTURE_MS, DEFAULT_IDLE_MS, Derived, Nod
 from headrace.graph.options import Element
 from headrace.log.schema import Schema
 
-Function = Callable[..., Any]
 Duration = str | timedelta
 Columns = str | Sequence[str]
+Epoch = Literal["seconds", "milliseconds", "microseconds"]
 
+_M = TypeVar("_M", bound=Callable[..., Any])
 _N = TypeVar("_N", Source, Derived)
 _NO_DELAY = "0 seconds"
 _made: ContextVar[list[App] | None] = ContextVar("made", default=None)
 
 
-class Declared:
-    """A declared function: still the plain function when called, with its `definition` beside it."""
+def _reported_when_missing(option: str) -> Callable[[_M], _M]:
+    """To a type checker the option is required. When it runs without, it is None, and a mistake that has a code."""
 
-    __name__: str
+    def relaxed(method: _M) -> _M:
+        method.__kwdefaults__ = {**(method.__kwdefaults__ or {}), option: None}
+        return method
 
-    def __init__(self, definition: Derived) -> None:
-        self.definition = definition
-        functools.update_wrapper(self, definition.function)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.definition.function(*args, **kwargs)
-
-    def __repr__(self) -> str:
-        return f"<{self.definition.kind} {self.definition.name} of {', '.join(self.definition.inputs)}>"
-
-
-Decorator = Callable[[Function], Declared]
+    return relaxed
 
 
 class App:
@@ -108,6 +100,105 @@ class App:
         rules.validate(graph, self._mistakes)
         return graph
 
+    @_reported_when_missing("schema")
+    def source(
+        self,
+        name: str,
+        connector: Outbox | None = None,
+        *,
+        schema: str | Schema,
+        topic: str | None = None,
+        event_time: str | ClockCorrection | None = None,
+        delay: Duration | Adaptive = _NO_DELAY,
+        idle: Duration | None = None,
+        future: Duration | None = None,
+        epoch: Epoch | None = None,
+        id: str | None = None,  # noqa: A002 - the word for it in a declaration
+        key: Columns | None = None,
+        partitions: int | None = None,
+        retention: Duration | None = None,
+        secret: Columns | None = None,
+    ) -> Source:
+        """Declare a stream that others write: `app.source("transactions", schema=…)`.
+
+        `topic` is the name unless given. `hr.outbox(…)` captures the stream from a database: it gets the rows that name
+        it. `event_time` is a timestamp column, or `hr.correct_clock(…)` of a device, and `delay` how much later than
+        others an event may come (or `hr.adaptive(…)`); a partition that brings nothing for `idle` (30 seconds) is not
+        waited for, and an event that is more than `future` (1 day) ahead of its record's own time is a dead letter.
+        With `epoch`, such as "milliseconds", timestamps may be numbers, counted from 1970. `id` is the column that
+        makes an event unique, and `key` the Kafka key. The console does not show the values of the columns in `secret`,
+        nor those of the same name in what is made of them.
+        """
+        call = calling()
+        name = options.name("stream", name, call)
+        element = Element(f"stream `{name}`", call)
+        if schema is None:
+            element.mistake(
+                "HR-003",
+                f"Stream `{name}` has no schema, so its records cannot be read.",
+                fix='add the columns, such as `schema="id string, amount double, at timestamp"`; '
+                "to declare a function instead, write `@app.stream` without a name",
+            )
+        if connector is not None and not isinstance(connector, Outbox):
+            element.mistake(
+                "HR-012",
+                f"The second argument of {element.label} must be an outbox that it is captured from.",
+                found=repr(connector),
+                fix=f'write `app.source("{name}", hr.outbox("public.outbox"), …)`; or leave it out, to read the '
+                "stream from its topic",
+            )
+        columns = None if schema is None else options.schema(element, schema)
+        options.refuse_sign(element, columns, of="string")
+        named_time = options.event_time(element, event_time, columns)
+        sent, received = options.correction(element, event_time, columns)
+        named_id = options.column(element, "id", id, columns)
+        delay_ms, delay_share, delay_least_ms = options.delay(element, delay)
+        return self._register(
+            Source(
+                name=name,
+                kind="stream",
+                topic=options.topic(element, topic, name),
+                schema=options.required(columns, named_time, named_id),
+                event_time=named_time,
+                sent=sent,
+                received=received,
+                delay_ms=delay_ms,
+                delay_share=delay_share,
+                delay_least_ms=delay_least_ms,
+                idle_ms=options.milliseconds(element, "idle", idle, least=1, default=DEFAULT_IDLE_MS),
+                future_ms=options.milliseconds(element, "future", future, default=DEFAULT_FUTURE_MS),
+                epoch_us=options.epoch(element, epoch),
+                id=named_id,
+                key=options.key(element, key, columns),
+                partitions=options.partitions(element, partitions),
+                retention_ms=options.retention(element, retention),
+                connector=connector if isinstance(connector, Outbox) else None,
+                where=call.where,
+                secret=options.secret(element, secret, columns),
+            )
+        )
+
+    @overload
+    def stream(
+        self,
+        name_or_function: Callable[P, R],
+        *,
+        topic: str | None = None,
+        key: Columns | None = None,
+        partitions: int | None = None,
+        retention: Duration | None = None,
+        secret: Columns | None = None,
+    ) -> Declared[P, R]: ...
+    @overload
+    def stream(
+        self,
+        *,
+        topic: str | None = None,
+        key: Columns | None = None,
+        partitions: int | None = None,
+        retention: Duration | None = None,
+        secret: Columns | None = None,
+    ) -> Decorator: ...
     @overload
     def stream(
         self,
@@ -120,28 +211,16 @@ class App:
         delay: Duration | Adaptive = _NO_DELAY,
         idle: Duration | None = None,
         future: Duration | None = None,
-        epoch: str | None = None,
+        epoch: Epoch | None = None,
         id: str | None = None,
         key: Columns | None = None,
         partitions: int | None = None,
         retention: Duration | None = None,
         secret: Columns | None = None,
     ) -> Source: ...
-    @overload
-    def stream(self, name_or_function: Function) -> Declared: ...
-    @overload
     def stream(
         self,
-        *,
-        topic: str | None = None,
-        key: Columns | None = None,
-        partitions: int | None = None,
-        retention: Duration | None = None,
-        secret: Columns | None = None,
-    ) -> Decorator: ...
-    def stream(
-        self,
-        name_or_function: str | Function | None = None,
+        name_or_function: str | Callable[..., Any] | None = None,
         connector: Outbox | None = None,
         *,
         schema: str | Schema | None = None,
@@ -150,102 +229,45 @@ class App:
         delay: Duration | Adaptive = _NO_DELAY,
         idle: Duration | None = None,
         future: Duration | None = None,
-        epoch: str | None = None,
+        epoch: Epoch | None = None,
         id: str | None = None,  # noqa: A002 - the word for it in a declaration
         key: Columns | None = None,
         partitions: int | None = None,
         retention: Duration | None = None,
         secret: Columns | None = None,
-    ) -> Source | Declared | Decorator:
-        """Declare an input, `app.stream("transactions", schema=…)`, or a function, `@app.stream`.
+    ) -> Source | AnyDeclared | Decorator:
+        """Declare a function whose rows are a stream: `@app.stream`, or with options `@app.stream(key="card")`.
 
-        `topic` is the name unless given. `hr.outbox(…)` captures the stream from a database: it gets the rows that name
-        it. `event_time` is a timestamp column, or `hr.correct_clock(…)` of a device,
-        and `delay` how much later than others an event may come (or `hr.adaptive(…)`); a partition that brings nothing
-        for `idle` (30 seconds) is not waited for, and an event that is more than `future` (1 day) ahead of its record's
-        own time is a dead letter. With `epoch`, such as "milliseconds", timestamps may be numbers, counted from 1970.
-        `id` is the column that makes an event unique. `key` is the Kafka key: a function's results with the same key
-        stay in order. For a function, `topic`, `partitions` or `retention` ask for a topic of its own. The console does
-        not show the values of the columns in `secret`, nor those of the same name in what is made of them.
+        Results with the same `key`, the Kafka key, stay in order. `topic`, `partitions` or `retention` ask for a topic
+        of its own. The console does not show the values of the columns in `secret`, nor those of the same name in what
+        is made of them. With a name it is `app.source`.
         """
-        call = calling()
+        input_only: dict[str, Any] = {"schema": schema, "event_time": event_time, "id": id, "idle": idle}
+        input_only |= {"future": future, "epoch": epoch}
+        function_too: dict[str, Any] = {"topic": topic, "key": key, "partitions": partitions}
+        function_too |= {"retention": retention, "secret": secret}
         if name_or_function is not None and not callable(name_or_function):
-            name = options.name("stream", name_or_function, call)
-            element = Element(f"stream `{name}`", call)
-            if schema is None:
-                element.mistake(
-                    "HR-003",
-                    f"Stream `{name}` has no schema, so its records cannot be read.",
-                    fix='add the columns, such as `schema="id string, amount double, at timestamp"`; '
-                    "to declare a function instead, write `@app.stream` without a name",
-                )
-            if connector is not None and not isinstance(connector, Outbox):
-                element.mistake(
-                    "HR-012",
-                    f"The second argument of {element.label} must be an outbox that it is captured from.",
-                    found=repr(connector),
-                    fix=f'write `app.stream("{name}", hr.outbox("public.outbox"), …)`; or leave it out, to read the '
-                    "stream from its topic",
-                )
-            columns = None if schema is None else options.schema(element, schema)
-            options.refuse_sign(element, columns, of="string")
-            named_time = options.event_time(element, event_time, columns)
-            sent, received = options.correction(element, event_time, columns)
-            named_id = options.column(element, "id", id, columns)
-            delay_ms, delay_share, delay_least_ms = options.delay(element, delay)
-            return self._register(
-                Source(
-                    name=name,
-                    kind="stream",
-                    topic=options.topic(element, topic, name),
-                    schema=options.required(columns, named_time, named_id),
-                    event_time=named_time,
-                    sent=sent,
-                    received=received,
-                    delay_ms=delay_ms,
-                    delay_share=delay_share,
-                    delay_least_ms=delay_least_ms,
-                    idle_ms=options.milliseconds(element, "idle", idle, least=1, default=DEFAULT_IDLE_MS),
-                    future_ms=options.milliseconds(element, "future", future, default=DEFAULT_FUTURE_MS),
-                    epoch_us=options.epoch(element, epoch),
-                    id=named_id,
-                    key=options.key(element, key, columns),
-                    partitions=options.partitions(element, partitions),
-                    retention_ms=options.retention(element, retention),
-                    connector=connector if isinstance(connector, Outbox) else None,
-                    where=call.where,
-                    secret=options.secret(element, secret, columns),
-                )
-            )
-        given: dict[str, object] = {"connector": connector, "schema": schema}
-        given |= {"event_time": event_time, "id": id, "idle": idle, "future": future, "epoch": epoch}
-        given["delay"] = None if delay == _NO_DELAY else delay
-        for option, value in given.items():
+            return self.source(name_or_function, connector, delay=delay, **input_only, **function_too)
+        input_only |= {"connector": connector, "delay": None if delay == _NO_DELAY else delay}
+        for option, value in input_only.items():
             if value is not None:
-                Element("stream", call).mistake(
+                Element("stream", calling()).mistake(
                     "HR-011",
                     f"`{option}` describes an input, and this stream has no name, which makes it a function.",
                     found=f"{option}={value!r}",
-                    fix=f'for an input, begin with its name: `app.stream("transactions", {option}=…)`; '
+                    fix=f'for an input, write `app.source("transactions", {option}=…)`; '
                     f"for a function, leave `{option}` out: its columns are those of the DataFrame it returns",
                     option=option,
                 )
-        return self._function(
-            "stream",
-            name_or_function,
-            topic=topic,
-            key=key,
-            partitions=partitions,
-            retention=retention,
-            secret=secret,
-        )
+        return self._function("stream", name_or_function, **function_too)
 
+    @_reported_when_missing("key")
     def table(
         self,
         name: str,
-        connector: Connector | None = None,
+        connector: Postgres | Debezium | None = None,
         *,
-        key: Columns | None = None,
+        key: Columns,
         schema: str | Schema | None = None,
         topic: str | None = None,
         partitions: int | None = None,
@@ -309,7 +331,16 @@ class App:
         )
 
     @overload
-    def view(self, function: Function) -> Declared: ...
+    def view(
+        self,
+        function: Callable[P, R],
+        *,
+        key: Columns,
+        topic: str | None = None,
+        partitions: int | None = None,
+        retention: Duration | None = None,
+        secret: Columns | None = None,
+    ) -> Declared[P, R]: ...
     @overload
     def view(
         self,
@@ -322,20 +353,20 @@ class App:
     ) -> Decorator: ...
     def view(
         self,
-        function: Function | None = None,
+        function: Callable[..., Any] | None = None,
         *,
         key: Columns | None = None,
         topic: str | None = None,
         partitions: int | None = None,
         retention: Duration | None = None,
         secret: Columns | None = None,
-    ) -> Declared | Decorator:
+    ) -> AnyDeclared | Decorator:
         """Declare a served table: `@app.view(key="card")`. `key` names the columns that make a row unique."""
         return self._function(
             "view", function, topic=topic, key=key, partitions=partitions, retention=retention, secret=secret
         )
 
-    def follow(self, followed: Declared | Source, follower: Webhook) -> None:
+    def follow(self, followed: AnyDeclared | Source, follower: Webhook) -> None:
         """Send every change of a stream or view on: `app.follow(alerts, hr.webhook("https://…"))`.
 
         `headrace follow` does it; views have their PostgreSQL table there in any case. A followed function is a topic.
@@ -399,17 +430,17 @@ class App:
     def _function(
         self,
         kind: Literal["stream", "view"],
-        function: Function | None,
+        function: Callable[..., Any] | None,
         *,
         topic: str | None,
         key: Columns | None,
         partitions: int | None,
         retention: Duration | None,
         secret: Columns | None,
-    ) -> Declared | Decorator:
+    ) -> AnyDeclared | Decorator:
         call = calling()
 
-        def declare(function: Function) -> Declared:
+        def declare(function: Callable[P, R], /) -> Declared[P, R]:
             name = options.name(kind, getattr(function, "__name__", repr(function)), call)
             where = definition(function) or call.where
             element = Element(f"{kind} `{name}`", call)
@@ -527,6 +558,15 @@ def _raised(file: Path, error: BaseException) -> DeclarationError:
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if _is_beside(Path(frame.filename), file)]
     where = Location(theirs[-1].filename, theirs[-1].lineno or 1) if theirs else Location(str(file), 1)
+    if _needs_spark(error, frames):
+        return DeclarationError(
+            "HR-027",
+            f"`{file.name}` needs Spark while it is loaded, which starts only when the app runs; nothing was started.",
+            where=where,
+            found=where.source.strip() or f"{type(error).__name__}: {error}",
+            fix="move it into the function that uses it: expressions such as `F.col(…)` and `F.lit(…)` are made there;"
+            ' only Python functions, such as `@F.udf("int")`, can be declared at the top',
+        )
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
         fix = (
@@ -544,6 +584,13 @@ def _raised(file: Path, error: BaseException) -> DeclarationError:
         found=f"{type(error).__name__}: {error}" if str(error) else type(error).__name__,
         fix=fix,
     )
+
+
+def _needs_spark(error: BaseException, frames: traceback.StackSummary) -> bool:
+    """Whether PySpark has missed its session: it says so, or asserts that there is one."""
+    if getattr(error, "getCondition", lambda: None)() == "SESSION_OR_CONTEXT_NOT_EXISTS":
+        return True
+    return isinstance(error, AssertionError) and not str(error) and "pyspark" in Path(frames[-1].filename).parts
 
 
 def _not_one(path: Path, apps: list[App]) -> DeclarationError:

@@ -104,6 +104,23 @@ class RunError(HeadraceError):
     """A run of the engine."""
 
 
+class RunErrors(RunError):  # noqa: N818
+    """Several errors of any kind that were found together; each is in `errors`, and the first one gives the code."""
+
+    def __init__(self, errors: Sequence[HeadraceError]) -> None:
+        first = errors[0]
+        super().__init__(first.code, first.what, where=first.where, found=first.found, fix=first.fix)
+        self.errors = tuple(errors)
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(error) for error in self.errors)
+
+
+def together(errors: Sequence[HeadraceError]) -> HeadraceError:
+    """One or more errors as one."""
+    return errors[0] if len(errors) == 1 else RunErrors(errors)
+
+
 class FollowError(HeadraceError):
     """A follower that cannot go on by itself."""
 

@@ -11,7 +11,8 @@ environment or in a file, and not in `headrace.toml`.
 `checkpoints` is a directory (or URI) that driver and executors share; `live_batch` is how long a batch of the live mode
 lasts, which is also how much is read again after a crash; `spark` holds Spark's own options. `token` is what a client
 of `headrace serve` must show; without it one is made and kept in the state directory. `proxy_header` is the header in
-which a proxy in front of the console says who is signed in; nobody enters the console without it.
+which a proxy in front of the console says who is signed in; nobody enters the console without it. `head_timeout` is how
+long the head of a request may take.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from headrace import duration
 from headrace.errors import PartError
 from headrace.names import SETTINGS_FILE, STATE_DIRECTORY
 
+SHORTEST_LIVE_BATCH_MS = 5_000
 _PASSWORD = re.compile(r"://[^@/?]*:[^@/?]+@|[?&\s]?password\s*=\s*\S")
 
 
@@ -45,6 +48,20 @@ class Settings(BaseSettings):
     spark: dict[str, str] = Field(default_factory=dict)
     token: str | None = Field(default=None, repr=False)
     proxy_header: str | None = None
+    head_timeout: str = "10 seconds"
+
+    @field_validator("head_timeout")
+    @classmethod
+    def _is_a_duration(cls, given: str) -> str:
+        duration.parse(given)
+        return given
+
+    @field_validator("live_batch")
+    @classmethod
+    def _is_long_enough(cls, given: str) -> str:
+        if duration.parse(given) < SHORTEST_LIVE_BATCH_MS:
+            raise ValueError(f"`{given}` is too short; Spark takes no live batch below 5 seconds")
+        return given
 
     @property
     def state(self) -> Path:

@@ -1,7 +1,7 @@
 import headrace as hr
 
 app = hr.App("shop")
-app.stream(
+app.source(
     "clicks",
     schema="id string, at timestamp",
     event_time="at",

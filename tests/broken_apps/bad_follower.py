@@ -1,7 +1,7 @@
 import headrace as hr
 
 app = hr.App("shop")
-orders = app.stream("orders", schema="id string")
+orders = app.source("orders", schema="id string")
 cards = app.table("cards", schema="id string", key="id")
 
 app.follow(cards, hr.webhook("https://example.com/cards"))

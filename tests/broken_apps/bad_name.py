@@ -1,7 +1,7 @@
 import headrace as hr
 
 app = hr.App("payments")
-app.stream("card-payments", schema="id string, amount double")
+app.source("card-payments", schema="id string, amount double")
 
 
 @app.stream

@@ -1,8 +1,8 @@
 import headrace as hr
 
 app = hr.App("payments")
-app.stream("transactions", schema="id string, amount double")
-app.stream("alerts", schema="id string")
+app.source("transactions", schema="id string, amount double")
+app.source("alerts", schema="id string")
 
 
 @app.stream

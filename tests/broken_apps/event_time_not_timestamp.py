@@ -1,4 +1,4 @@
 import headrace as hr
 
 app = hr.App("shop")
-app.stream("clicks", schema="id string, at bigint", event_time="at", delay="5 seconds")
+app.source("clicks", schema="id string, at bigint", event_time="at", delay="5 seconds")

@@ -1,7 +1,7 @@
 import headrace as hr
 
 app = hr.App("payments")
-app.stream(
+app.source(
     "transactions",
     schema="transaction_id string, amount double",
     id="transactionId",

@@ -1,8 +1,8 @@
 import headrace as hr
 
 app = hr.App("payments")
-app.stream("transactions", schema="id strng", event_time="at")
-app.stream("refunds", schema="id string, at timestamp", delay="1 minute")
+app.source("transactions", schema="id strng", event_time="at")
+app.source("refunds", schema="id string, at timestamp", delay="1 minute")
 
 
 @app.view(key="card")

@@ -1,7 +1,7 @@
 import headrace as hr
 
 app = hr.App("shop")
-clicks = app.stream(
+clicks = app.source(
     "clicks",
     schema="id string, at timestamp",
     delay="5 seconds",

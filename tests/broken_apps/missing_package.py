@@ -2,4 +2,4 @@ import headrace as hr
 import pandsa_of_nobody as pd
 
 app = hr.App("payments")
-app.stream("transactions", schema="id string, amount double")
+app.source("transactions", schema="id string, amount double")

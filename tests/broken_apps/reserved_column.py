@@ -1,4 +1,4 @@
 import headrace as hr
 
 app = hr.App("payments")
-app.stream("transactions", schema="id string, __hr_offset bigint")
+app.source("transactions", schema="id string, __hr_offset bigint")

@@ -1,5 +1,5 @@
 import headrace as hr
 
 app = hr.App("payments")
-app.stream("transactions", schema="id string, amount double")
+app.source("transactions", schema="id string, amount double")
 app = hr.App("payments")

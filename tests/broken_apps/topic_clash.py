@@ -1,8 +1,8 @@
 import headrace as hr
 
 app = hr.App("shop")
-app.stream("raw", schema="id string", topic="orders")
-app.stream("orders_dead", schema="id string")
+app.source("raw", schema="id string", topic="orders")
+app.source("orders_dead", schema="id string")
 
 
 @app.stream

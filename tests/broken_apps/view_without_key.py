@@ -1,7 +1,7 @@
 import headrace as hr
 
 app = hr.App("shop")
-app.stream("pageviews", schema="url string, at timestamp", event_time="at")
+app.source("pageviews", schema="url string, at timestamp", event_time="at")
 
 
 @app.view

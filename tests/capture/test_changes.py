@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import psycopg
 from tests.capture.stage import Stage, eventually
+
+from headrace.capture.changes import in_progress
 
 
 def test_a_row_that_is_inserted_updated_and_deleted(stage: Stage):
@@ -107,6 +110,21 @@ def test_large_values_that_an_update_leaves_as_they_were(stage: Stage):
             stage.wait_until_equal(table)
     for table in ("books", "full_books"):
         assert {len(one["after"]["body"]) for one in stage.changes(table) if one["after"]} == {20000}
+
+
+def test_what_others_do_not_see_yet_is_waited_for(stage: Stage):
+    """The stream brings a transaction a moment before others see it: a large value that is asked for is not gone."""
+    stage.execute("CREATE TABLE moments (id int PRIMARY KEY)")
+    with psycopg.connect(stage.url) as writing, psycopg.connect(stage.url, autocommit=True) as asking:
+        row = writing.execute("INSERT INTO moments VALUES (1) RETURNING pg_current_xact_id()::text::bigint").fetchone()
+        assert row is not None
+        xid = row[0] & 0xFFFFFFFF
+        assert in_progress(asking, xid)
+        with psycopg.connect(stage.url, autocommit=True) as other:
+            other.execute("INSERT INTO moments VALUES (2)")
+        assert in_progress(asking, xid)
+        writing.commit()
+        assert not in_progress(asking, xid)
 
 
 def test_partitions_are_one_table(stage: Stage):

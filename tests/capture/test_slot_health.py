@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.capture.stage import Stage, eventually
 
 from headrace import names
@@ -202,15 +202,53 @@ def test_the_sql_for_missing_rights_is_told_and_is_enough(stage: Stage, poor: st
     assert len(told) == 2, "the rights, then the publication"
 
 
-def test_no_secret_is_told(stage: Stage, tmp_path: Path):
-    stage.execute("CREATE TABLE cards (id int PRIMARY KEY)")
-    secret = "very-secret-word"
-    url, stage.url = stage.url, make_conninfo(stage.url, password=secret)
+@pytest.mark.parametrize("given", [{"password": "very-secret-word"}, {"dbname": "nowhere"}, {"user": "nobody"}])
+def test_a_database_that_refuses_the_connection_ends_the_capture(stage: Stage, given: dict[str, str]):
+    """No secret is told of either."""
+    url, stage.url = stage.url, make_conninfo(stage.url, **given)
+    secret = str(conninfo_to_dict(stage.url)["password"])
     with stage.capturing(stage.table("cards")) as running:
-        running.wait_for("waiting")
+        running.wait_for("failed")
+        error = running.capture.status.error
+        assert error is not None
+        assert error.code == "HR-623"
+        assert (given.get("dbname") or str(conninfo_to_dict(stage.url)["user"])) in str(error)
+        assert secret not in str(error)
         assert secret not in str(running.capture.status)
         assert secret not in repr(running.capture._order)
     stage.url = url
+
+
+def test_a_password_that_is_changed_while_capture_runs(stage: Stage, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("headrace.capture.capture.REFUSED_S", 0.2)
+    role = f"rich_{stage.app}"
+    stage.execute(f"CREATE ROLE {role} SUPERUSER LOGIN PASSWORD 'one'")
+    stage.execute("CREATE TABLE cards (id int PRIMARY KEY)")
+    url, stage.url = stage.url, make_conninfo(stage.url, user=role, password="one")
+    with stage.capturing(stage.table("cards")) as running:
+        running.wait_until_read()
+        stage.execute(f"ALTER ROLE {role} PASSWORD 'two'")
+        stage.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", role)
+        eventually(lambda: "HR-623" in str(running.capture.status.waiting))
+        assert running.capture.status.state == "waiting"
+        stage.execute("INSERT INTO cards VALUES (1)")
+        stage.execute(f"ALTER ROLE {role} PASSWORD 'one'")
+        stage.wait_until_equal("cards")
+        running.wait_for("running")
+    stage.url = url
+    stage.execute(f"DROP OWNED BY {role}")
+    stage.execute(f"DROP ROLE {role}")
+
+
+def test_a_server_without_room_for_a_connection_is_waited_for(stage: Stage):
+    role = f"late_{stage.app}"
+    stage.execute(f"CREATE ROLE {role} REPLICATION LOGIN PASSWORD 'one' CONNECTION LIMIT 0")
+    url, stage.url = stage.url, make_conninfo(stage.url, user=role, password="one")
+    with stage.capturing(stage.table("cards")) as running:
+        running.wait_for("waiting")
+        assert "too many connections" in str(running.capture.status.waiting)
+    stage.url = url
+    stage.execute(f"DROP ROLE {role}")
 
 
 @pytest.mark.timeout(240)

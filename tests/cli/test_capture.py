@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.capture.stage import Stage, eventually
 from typer.testing import Result
 
@@ -42,6 +42,20 @@ def test_options_that_mean_nothing(call: Call, tmp_path: Path):
     assert "public.cards" in result.stderr
     assert result.exit_code == 1
     assert call("capture", tmp_path / "app.py", "--wal-limit", "much").exit_code == 2
+
+
+def test_a_wrong_password_is_told_at_once(stage: Stage):
+    """And not waited for as a server that is away."""
+    stage.declare('app.table("cards", hr.postgres("public.cards"), key="id")')
+    stage.url = make_conninfo(url := stage.url, password="very-secret-word")
+    process = stage.start()
+    stage.url = url
+    assert process.wait(60) == 1
+    told = stage.log.read_text()
+    assert "HR-623" in told
+    assert "HEADRACE_SOURCE" in told
+    assert "waits" not in told
+    assert "very-secret-word" not in told
 
 
 def test_capture_from_start_to_stop(stage: Stage, call: Call):

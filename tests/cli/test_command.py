@@ -32,7 +32,7 @@ def test_a_command_that_is_not_understood_exits_with_2(call: Call, arguments: li
     "arguments",
     [
         ["check"], ["graph"], ["explain"], ["setup"], ["run"], ["dev"], ["status"],
-        ["parts", "up"], ["parts", "down"], ["parts", "status"],
+        ["parts", "up"], ["parts", "down"], ["parts", "status"], ["parts", "env"],
         ["topic", "ls"], ["topic", "describe"], ["topic", "tail"], ["topic", "produce"],
         ["dead", "ls"], ["dead", "show"], ["dead", "replay"],
     ],

@@ -31,28 +31,6 @@ def app(tmp_path: Path) -> Path:
     return file
 
 
-def test_check_is_silent_when_all_is_well(call: Call, app: Path):
-    result = call("check", app)
-    assert (result.exit_code, result.stdout) == (0, "")
-
-
-@pytest.mark.parametrize("file", sorted(BROKEN.glob("*.py")), ids=lambda file: file.stem)
-def test_check_prints_what_is_wrong(call: Call, file: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(BROKEN)
-    result = call("check", file.name)
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert result.stderr == file.with_suffix(".txt").read_text(encoding="utf-8")
-
-
-def test_check_as_json(call: Call, app: Path):
-    wrong = json.loads(call("check", BROKEN / "many_mistakes.py", "--json").stdout)
-    assert [error["code"] for error in wrong] == ["HR-002", "HR-022"]
-    assert all(error["fix"] and error["where"] for error in wrong)
-    fine = call("check", app, "--json")
-    assert (fine.exit_code, json.loads(fine.stdout)) == (0, [])
-
-
 def test_graph_shows_the_plan(call: Call, app: Path):
     result = call("graph", app)
     assert result.exit_code == 0

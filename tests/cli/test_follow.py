@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ import psycopg
 import pytest
 from typer.testing import Result
 
-from headrace.engine import orders, progress
+from headrace.engine import commands, progress
 from headrace.log import catalogue
 from headrace.log.catalogue import View
 from headrace.log.connection import Connection
@@ -87,11 +88,11 @@ def health(call: Call) -> dict[str, tuple[str, str]]:
     return {one["query"]: (one["health"]["word"], one["health"]["sentence"]) for one in shown}
 
 
-def order(app: Path, name: str, follower: str, wanted: orders.Wanted) -> None:
-    """As the console gives it."""
+def command(app: Path, name: str, follower: str, wanted: commands.Wanted) -> None:
+    """As the console sends it."""
     settings = Settings.load(app.parent)
     (last,) = [one for one in progress.latest(settings, name) if one.query == follower]
-    orders.give(settings, name, follower, wanted, last.started_at)
+    commands.send(settings, name, follower, wanted, last.started_at)
 
 
 def test_an_app_with_nothing_to_follow(call: Call, tmp_path: Path):
@@ -138,13 +139,13 @@ def test_tables_from_their_start_to_their_end(
         publish(connection, name, "small")
         send(connection, f"{name}.small", "z")
         assert eventually(lambda: ids(postgres_url, name, "small") == ["z"])
-        order(app, name, "small.postgres", "stopped")
+        command(app, name, "small.postgres", "stopped")
         assert eventually(lambda: health(call)["small.postgres"] == ("stopped", "stopped"))
         send(connection, f"{name}.small", "y")
         send(connection, f"{name}.large", "c")
         assert eventually(lambda: ids(postgres_url, name, "large") == ["a", "b", "c"])
         assert ids(postgres_url, name, "small") == ["z"]
-        order(app, name, "small.postgres", "running")
+        command(app, name, "small.postgres", "running")
         assert eventually(lambda: ids(postgres_url, name, "small") == ["y", "z"])
     finally:
         running.send_signal(signal.SIGTERM)
@@ -192,6 +193,33 @@ def test_a_webhook_of_a_stream(
     finally:
         receiver.kill()
         receiver.communicate()
+
+
+def test_a_receiver_that_never_answers(
+    call: Call, process: Process, app: Path, name: str, connection: Connection, bootstrap: str
+):
+    """The follower says for what it waits, doctor says it in the same words, and a signal ends it all the same."""
+    source = f"orders_of_{name}"
+    ensure(connection, [Topic(source)])
+    send(connection, source, "a")
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        place = f"http://127.0.0.1:{mute.getsockname()[1]}/"
+        app.write_text(f'{app.read_text()}\napp.follow(orders, hr.webhook("{place}", allow_private=True))\n')
+        running = process("follow", app, "--only", source, HEADRACE_BOOTSTRAP=bootstrap)
+        try:
+            assert eventually(lambda: health(call).get(f"{source}.webhook", ("",))[0] == "waiting")
+            found = [
+                json.loads(line)
+                for line in call("doctor", app, "--json", HEADRACE_BOOTSTRAP=bootstrap).stdout.splitlines()
+            ]
+            (finding,) = [one for one in found if one["of"] == f"{source}.webhook"]
+            assert finding["disease"] == "it waits, and goes on by itself"
+            assert "127.0.0.1 does not answer" in finding["evidence"]
+        finally:
+            running.send_signal(signal.SIGTERM)
+            _, errors = running.communicate(timeout=60)
+    assert running.returncode in (0, 1), errors
+    assert running.returncode == 0 or "HR-416" in errors
 
 
 def test_one_that_fails_and_its_rebuild(

@@ -28,6 +28,21 @@ def test_a_server_of_the_settings_that_is_down(call: Call):
     assert kafka["health"] == "does not answer"
 
 
+def test_the_addresses_for_other_programs(call: Call, bootstrap: str, postgres_url: str):
+    servers = {"HEADRACE_BOOTSTRAP": bootstrap, "HEADRACE_POSTGRES": postgres_url}
+    printed = call("parts", "env", **servers).stdout
+    shell = f'{printed}echo "$HEADRACE_BOOTSTRAP $HEADRACE_POSTGRES"'
+    assert subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True).stdout == (
+        f"{bootstrap} {postgres_url}\n"
+    )
+    assert json.loads(call("parts", "env", "--json", **servers).stdout) == servers
+    # Of what does not run nothing is said.
+    assert call("parts", "env", HEADRACE_BOOTSTRAP=bootstrap).stdout == f"export HEADRACE_BOOTSTRAP={bootstrap}\n"
+    nothing = call("parts", "env")
+    assert (nothing.exit_code, nothing.stdout) == (1, "")
+    assert "HR-115" in nothing.stderr
+
+
 def test_up_lives_on_until_down(call: Call, process: Callable[..., subprocess.Popen[str]], tmp_path: Path):
     tmp_path.chmod(0o755)
     up = process("parts", "up")
@@ -43,6 +58,10 @@ def test_up_lives_on_until_down(call: Call, process: Callable[..., subprocess.Po
         assert password in shown[1]["url"]
         assert password not in result.output + call("parts", "status", "--json").output
         assert str(tmp_path / ".headrace" / "postgres" / "password") in result.stderr
+        assert json.loads(call("parts", "env", "--json").stdout) == {
+            "HEADRACE_BOOTSTRAP": shown[0]["address"],
+            "HEADRACE_POSTGRES": shown[1]["url"],
+        }
         # The commands that need a Kafka find it by themselves.
         assert call("topic", "ls", "--json").stdout == "[]\n"
     finally:

@@ -66,6 +66,37 @@ def test_a_query_that_is_not_there(talk: Call, app: Path):
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+def test_what_cannot_run_live_ends_with_an_error_however_short_the_run(
+    process: Callable[..., subprocess.Popen[str]], tmp_path: Path
+):
+    """The type of the function is told as text at the top of the file, where Spark does not run yet."""
+    app = tmp_path / "app.py"
+    twice = '\nfrom pyspark.sql import functions as F\n\n@F.udf("double")\ndef twice(x):\n    return 2 * x\n'
+    used = APP.replace("orders.where", 'orders.withColumn("amount", twice("amount")).where')
+    app.write_text(used.replace("\n@app.stream", f"{twice}\n@app.stream"))
+    checked = process("check", app)
+    out, errors = checked.communicate(timeout=120)
+    assert (checked.returncode, out) == (1, "")
+    assert "In live mode: `large` cannot run live: Spark's real-time mode does not take a Python function" in errors
+    out, errors = process("run", app, "--mode", "live", "--for", "1s").communicate(timeout=240)
+    assert "HR-308" in errors
+    assert "running" not in errors + out
+
+
+def test_every_mistake_is_told_before_a_server_is_started(
+    process: Callable[..., subprocess.Popen[str]], tmp_path: Path
+):
+    app = tmp_path / "app.py"
+    wrong = APP.replace("amount >", "amonut >")
+    app.write_text(f'{wrong}\n@app.view(key="card")\ndef cards(orders):\n    return orders.select("id")\n')
+    running = process("run", app, "--mode", "exact")
+    out, errors = running.communicate(timeout=240)
+    assert (running.returncode, out) == (1, "")
+    assert [line.split()[0] for line in errors.splitlines() if line.startswith("HR-")] == ["HR-302", "HR-303"]
+    assert "Kafka" not in errors
+    assert sorted(one.name for one in (tmp_path / ".headrace").iterdir()) == ["spark.log", "spark.out"]
+
+
 def test_a_run_from_its_start_to_its_end(
     call: Call, process: Callable[..., subprocess.Popen[str]], app: Path, tmp_path: Path
 ):
@@ -75,10 +106,11 @@ def test_a_run_from_its_start_to_its_end(
     try:
         said = []
         for line in running.stderr:
-            said.append(line)
-            if line.startswith("running large"):
+            said.append(json.loads(line))
+            if said[-1]["event"].startswith("running large"):
                 break
-        assert said[-1:] == ["running large (exact)\n"], "".join(said)
+        assert [one["event"] for one in said[-1:]] == ["running large (exact)"], said
+        assert {one["level"] for one in said} == {"info"}
         started = psutil.Process(running.pid).children(recursive=True)
         assert any("java" in one.name() for one in started)
         call(

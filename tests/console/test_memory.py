@@ -12,23 +12,23 @@ from tests.console.conftest import Go, Site
 from tests.console.stage import Stage
 
 from headrace.log.consumer import Record
-from headrace.serve.console.levels import Level
-from headrace.serve.console.tail import KEPT, Tail
-from headrace.serve.console.trail import BATCHES, POINTS, Query
+from headrace.serve.observation.history import BATCHES, POINTS, History
+from headrace.serve.observation.tail import KEPT, Tail
+from headrace.serve.observation.topics import TopicGrowth
 
 MINUTES = 12
 
 
 def test_what_is_kept_is_bounded(stage: Stage):
     """Twelve hours, second by second, of all that gathers in the background; and what a page looks at."""
-    level, first = Level(), stage.progress("visits")
-    query = Query(first)
+    growth, first = TopicGrowth(), stage.progress("visits")
+    query = History(first)
     for second in range(12 * 3600):
-        level.rise(float(second), {0: second, 1: 2 * second})
+        growth.take(float(second), {0: second, 1: 2 * second})
         query.take(replace(first, batch=second, rows_in=second))
-    assert len(level.points) == POINTS
-    assert len(level._seen) < 20
-    assert level.per_second == pytest.approx(3)
+    assert len(growth.points) == POINTS
+    assert len(growth._seen) < 20
+    assert growth.per_second == pytest.approx(3)
     assert (len(query.points), len(query.batches)) == (POINTS, BATCHES)
     seen = Tail.__new__(Tail)
     seen.kept, seen.listeners, seen.skipped = deque(maxlen=KEPT), set(), 0

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from tests.console.conftest import Go, Snap
 from tests.console.stage import Stage, Traffic, iso
 
-from headrace.engine import orders
+from headrace.engine import commands
 from headrace.log import catalogue
 
 ERROR = """HR-310  a query failed
@@ -35,15 +35,15 @@ def test_a_query_is_stopped_and_started(go: Go, page: Page, stage: Stage, traffi
     expect(page.get_by_text("order_map is being stopped")).to_be_visible()
     run = next(one for one in stage.queries if one.name == "order_map")
     started = stage.progress(run.name).started_at
-    assert orders.wanted(stage.settings, "shop", "order_map", started) == "stopped"
-    assert orders.wanted(stage.settings, "shop", "order_map", iso(0)) == "running"
+    assert commands.wanted(stage.settings, "shop", "order_map", started) == "stopped"
+    assert commands.wanted(stage.settings, "shop", "order_map", iso(0)) == "running"
     traffic.given["order_map"] = {"state": "stopped"}
     expect(page.get_by_role("row", name="order_map live").get_by_text("stopped")).to_be_visible()
     snap(page, "queries.png", 500)
     page.get_by_role("button", name="Start order_map", exact=True).click()
     page.get_by_role("alertdialog").get_by_role("button", name="Start").click()
     expect(page.get_by_text("order_map is being started")).to_be_visible()
-    assert orders.wanted(stage.settings, "shop", "order_map", started) == "running"
+    assert commands.wanted(stage.settings, "shop", "order_map", started) == "running"
     traffic.given.pop("order_map")
     actions = page.get_by_role("table", name="Actions")
     expect(actions.get_by_role("row").nth(1)).to_contain_text("start")
@@ -59,13 +59,13 @@ def test_a_follower_is_stopped_and_started(go: Go, page: Page, stage: Stage, tra
     page.get_by_role("alertdialog").get_by_role("button", name="Stop").click()
     expect(page.get_by_text(f"{follower} is being stopped")).to_be_visible()
     started = stage.progress(follower, mode="follow").started_at
-    assert orders.wanted(stage.settings, "shop", follower, started) == "stopped"
+    assert commands.wanted(stage.settings, "shop", follower, started) == "stopped"
     traffic.given[follower] = {"state": "stopped"}
     page.get_by_role("button", name=f"Start {follower}").click()
     expect(page.get_by_role("alertdialog")).to_contain_text("the place that its store has recorded")
     page.get_by_role("alertdialog").get_by_role("button", name="Start").click()
     expect(page.get_by_text(f"{follower} is being started")).to_be_visible()
-    assert orders.wanted(stage.settings, "shop", follower, started) == "running"
+    assert commands.wanted(stage.settings, "shop", follower, started) == "running"
     traffic.given.pop(follower)
     lines = (stage.settings.state / "audit.jsonl").read_text(encoding="utf-8").splitlines()
     assert [(one["action"], one["of"], one["outcome"]) for one in map(json.loads, lines[-4:])] == [
@@ -119,7 +119,7 @@ def test_an_action_that_cannot_be_written_down_is_not_done(go: Go, page: Page, s
         page.get_by_role("alertdialog").get_by_role("button", name="Stop").click()
         expect(page.get_by_role("alertdialog").get_by_role("alert")).to_contain_text("HR-543")
         started = stage.progress("visits").started_at
-        assert orders.wanted(stage.settings, "shop", "visits", started) == "running"
+        assert commands.wanted(stage.settings, "shop", "visits", started) == "running"
     finally:
         book.rmdir()
         if kept.exists():

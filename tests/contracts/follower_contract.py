@@ -234,8 +234,7 @@ class FollowerContract:
                 subject.up()
             write(connection, view.topic, history(dice, 50))
             assert eventually(lambda: subject.positions(view) == topics.ends(connection, view.topic))
-            assert follower.status.state == "running"
-            assert follower.status.waiting is None
+            assert eventually(lambda: (follower.status.state, follower.status.waiting) == ("running", None))
         assert subject.holds(view) == answer(connection, view.topic)
 
     def test_kill_9_at_any_point(

@@ -90,3 +90,8 @@ def test_a_kill_at_the_end_of_the_first_batch(spark: SparkSession, bootstrap: st
         driver.push("scores", [score("b", 3), score("c", 1)])
         driver.advance(seconds=120)
         assert driver.view("teams") == [{"team": "red", "best": 5, "players": 3}]
+
+
+def test_of_a_topic_that_is_read_twice_the_slowest_reader_counts():
+    ends = ['{"sales":{"0":7,"1":2}}', "-", '{"sales":{"0":5,"1":3}}', '{"other":{"0":1}}']
+    assert checkpoint.covered(ends) == {("sales", 0): 5, ("sales", 1): 2, ("other", 0): 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -48,6 +49,33 @@ def test_the_time_is_that_of_the_server_whatever_the_clock_of_the_device(spark: 
         assert found == [["right", "years behind", "null", "a day ahead"], ["next"]]
         assert [row["taps"] for row in oracle(app, "minutes", {"taps": rows}, spark)][:2] == found
         assert driver.dead("taps") == []
+
+
+def test_without_a_column_for_it_the_record_was_received_at_its_time_in_kafka(spark: SparkSession, bootstrap: str):
+    declared = hr.App("phones")
+    declared.stream(
+        "taps",
+        schema="id string, occurred timestamp, sent timestamp",
+        event_time=hr.correct_clock("occurred", sent="sent"),
+        id="id",
+    )
+
+    @declared.stream
+    def copied(taps):
+        return taps.select("id", "occurred")
+
+    off = {"right": timedelta(), "years behind": timedelta(days=-3650), "a day ahead": timedelta(days=1)}
+    now = datetime.now(UTC)
+    rows = [{"id": name, "occurred": now + by - timedelta(seconds=30), "sent": now + by} for name, by in off.items()]
+    with Driver(declared, spark=spark, bootstrap=bootstrap) as driver:
+        driver.push("taps", rows)
+        driver.advance()
+        received = {
+            json.loads(record.value or b"")["id"]: datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
+            for record in driver.records("taps")
+        }
+        found = {row["id"]: datetime.fromisoformat(row["occurred"]) for row in driver.read("copied")}
+        assert found == {name: received[name] - timedelta(seconds=30) for name in off}
 
 
 def test_a_column_that_is_not_there_is_named():

@@ -125,7 +125,7 @@ def test_a_cluster_without_room_is_waited_for():
     def start() -> NoReturn:
         raise AnalysisException("[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT] it needs 4 concurrent task slots, 0 are free")
 
-    running = query.Running(one, start)
+    running = query.SupervisedQuery(one, start)
     for _ in range(query.MOST_WITHOUT_ROOM):
         running.retry_at = 0.0
         running.supervise()

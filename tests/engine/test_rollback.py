@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import headrace as hr
 from headrace import names
-from headrace.engine import checkpoint, orders, rollback
+from headrace.engine import checkpoint, commands, rollback, unfinished
 from headrace.engine.checkpoint import Finished
 from headrace.engine.mode import Mode
 from headrace.engine.rollback import Change
@@ -105,7 +105,7 @@ def test_a_record_of_a_finished_batch_says_how_far_to_look():
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look begins with very few records, so that it has to be taken again and again."""
-    monkeypatch.setattr(rollback, "FIRST_LOOK", 2)
+    monkeypatch.setattr(unfinished, "FIRST_LOOK", 2)
 
 
 def table(connection: Connection, name: str) -> dict[tuple[int, bytes | None], bytes | None]:
@@ -159,7 +159,7 @@ def test_at_rest_only_the_end_is_read(
         seen.extend(found)
         return found
 
-    monkeypatch.setattr(rollback, "read", read)
+    monkeypatch.setattr(unfinished, "read", read)
     assert rollback.due(connection, name, FINISHED) == []
     assert len(seen) == 4
     seen.clear()
@@ -254,14 +254,14 @@ def test_a_query_that_is_started_again_within_its_run_takes_back_too(spark: Spar
         driver.advance()
         wait(lambda: "high" in driver.progress())
         of = (driver._settings, driver.graph.app, "high")
-        orders.give(*of, "stopped", driver.progress()["high"].started_at)
+        commands.send(*of, "stopped", driver.progress()["high"].started_at)
         wait(lambda: driver.progress()["high"].state == "stopped")
         finished = checkpoint.finished(checkpoint.location(*of))
         assert finished is not None
         ghost = {names.HEADER_BATCH: header(finished.batch + 1, finished.query)}
         with Producer(driver.connection) as producer:
             producer.send(driver.graph.node("high").topic, b'{"player":"b","score":9}', key="b", headers=ghost)
-        orders.give(*of, "running", driver.progress()["high"].started_at)
+        commands.send(*of, "running", driver.progress()["high"].started_at)
         wait(lambda: driver.view("high") == [{"player": "a", "score": 9}])
 
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 from tests.contracts.changes import Row, answer, history, make_topic, view, write
 from tests.contracts.follower_contract import FollowerContract, eventually, running
 
@@ -352,6 +353,29 @@ def test_deletions_that_the_topic_may_have_forgotten(connection: Connection, pos
         follower(connection, postgres_url, totals).catch_up()
     follower(connection, postgres_url, totals, rebuild=True).catch_up()
     assert rows(postgres_url, totals) == []
+
+
+def test_a_server_that_refuses_the_connection(
+    connection: Connection, postgres_url: str, totals: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the start that needs a person; later it is asked again, since a password may be about to be changed."""
+    monkeypatch.setattr("headrace.followers.postgres.REFUSED_S", 0.2)
+    for wrong in ({"password": "very-secret-word"}, {"dbname": "nowhere"}):
+        with pytest.raises(FollowError, match="HR-415") as caught:
+            follower(connection, make_conninfo(postgres_url, **wrong), totals).catch_up()
+        assert "very-secret-word" not in str(caught.value)
+    user = totals.app
+    query(postgres_url, f"CREATE ROLE {user} SUPERUSER LOGIN PASSWORD 'one'")
+    following = follower(connection, make_conninfo(postgres_url, user=user, password="one"), totals)
+    with running(following):
+        write(connection, totals.topic, [("a", {"id": "a"})])
+        assert eventually(lambda: following.status.applied == 1)
+        query(postgres_url, f"ALTER ROLE {user} PASSWORD 'two'")
+        query(postgres_url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", user)
+        write(connection, totals.topic, [("b", {"id": "b"})])
+        assert eventually(lambda: "password authentication failed" in str(following.status.waiting))
+        query(postgres_url, f"ALTER ROLE {user} PASSWORD 'one'")
+        assert eventually(lambda: {row["id"] for row in rows(postgres_url, totals)} == {"a", "b"})
 
 
 def test_a_user_that_may_not(connection: Connection, postgres_url: str, totals: View) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.app import App, load
+from headrace.graph.clock_correction import correct_clock
 from headrace.graph.description import as_json, mermaid, text
 from headrace.graph.graph import Graph
 
@@ -65,6 +66,18 @@ queries
   totals: transactions → topic totals
 """
     )
+
+
+def test_the_clock_of_a_device_is_corrected_in_sight():
+    app = App("devices")
+    schema = "id string, occurred timestamp, sent timestamp, arrived timestamp"
+    app.stream("taps", schema=schema, event_time=correct_clock("occurred", sent="sent"), id="id")
+    app.stream("knocks", schema=schema, event_time=correct_clock("occurred", sent="sent", received="arrived"), id="id")
+    told = text(app.graph())
+    assert "      clock of the device corrected by the record's time in Kafka - sent\n" in told
+    assert "      clock of the device corrected by arrived - sent\n" in told
+    taps, knocks = as_json(app.graph())["nodes"]
+    assert [(one["sent"], one["received"]) for one in (taps, knocks)] == [("sent", None), ("sent", "arrived")]
 
 
 def test_json(graph: Graph):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headrace.app import App
@@ -10,12 +12,12 @@ def shop() -> App:
     app = App("shop")
 
     @app.stream
-    def alerts(clean, users): ...
+    def alerts(clean, users) -> Any: ...
 
     app.stream("clicks", schema="id string")
 
     @app.stream
-    def clean(clicks): ...
+    def clean(clicks) -> Any: ...
 
     app.table("users", schema="id string", key="id")
     return app
@@ -47,10 +49,10 @@ def test_a_graph_may_be_built_from_what_is_wrong_but_has_no_order():
     app = App("shop")
 
     @app.stream
-    def a(b): ...
+    def a(b) -> Any: ...
 
     @app.stream
-    def b(a, missing): ...
+    def b(a, missing) -> Any: ...
 
     graph = Graph.of(app)
     assert graph.names == ("a", "b")

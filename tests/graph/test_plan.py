@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.app import App
-from headrace.graph.plan import plan
+from headrace.graph.plan import plan, stages
 
 
 def shapes(app: App) -> list[tuple[str, tuple[str, ...], list[str]]]:
@@ -72,6 +72,16 @@ def test_queries_come_after_those_whose_topics_they_read():
     app.view(key="id")(_named("middle", "first"))
     app.view(key="id")(_named("first", "clicks"))
     assert [name for name, _, _ in shapes(app)] == ["first", "middle", "last"]
+
+
+def test_queries_that_do_not_read_one_another_are_of_one_stage():
+    app = app_with_input()
+    app.stream(_named("last", "middle", "other"))
+    app.view(key="id")(_named("middle", "first"))
+    app.view(key="id")(_named("first", "clicks"))
+    app.view(key="id")(_named("other", "clicks"))
+    found = [sorted(query.name for query in stage) for stage in stages(plan(app.graph()))]
+    assert found == [["first", "other"], ["middle"], ["last"]]
 
 
 def test_an_app_of_inputs_only_has_no_queries():

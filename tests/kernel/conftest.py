@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from headrace.kernel import bridge
 from headrace.log import dead
 from headrace.log.connection import Connection
 from headrace.log.topic import ensure
+from headrace.parts import kernel_jar
+from headrace.parts.jars import pyspark_jars
 
 WRITTEN_AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -46,6 +49,15 @@ Rows = Callable[[DataFrame], list[dict[str, Any]]]
 @pytest.fixture(scope="session")
 def deep() -> int:
     return int(os.environ.get("HEADRACE_DEEP", "1"))
+
+
+@pytest.fixture(scope="session")
+def kernel_with_tests(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The class path of the kernel, with the Java programs of these tests in its rooms, and of Spark."""
+    sources = tmp_path_factory.mktemp("sources")
+    for found in (kernel_jar.SOURCES, Path(__file__).with_name("java")):
+        shutil.copytree(found, sources, dirs_exist_ok=True)
+    return f"{kernel_jar.kernel_jar(print, sources)}:{pyspark_jars()}/*"
 
 
 @pytest.fixture

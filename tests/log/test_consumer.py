@@ -131,6 +131,25 @@ def test_an_open_transaction_does_not_hold_up_a_bounded_read(
     assert values(read(connection, name, follow=True, limit=3)) == ["before", "open", "after"]
 
 
+@pytest.mark.parametrize("at", [2, 3, 4])
+def test_a_bounded_read_that_starts_behind_an_open_transaction_is_empty(
+    connection: Connection, make_topic: Callable[..., str], at: int
+) -> None:
+    name = make_topic(partitions=2)
+    write(connection, name, "a", "b")
+    write(connection, name, "c", partition=1)
+    writer = Writer(connection.client(**{"transactional.id": name}))
+    writer.init_transactions(20)
+    writer.begin_transaction()
+    for value in ("open", "too"):
+        writer.produce(name, value, partition=0)
+    writer.flush()
+    try:
+        assert values(read(connection, name, start={0: at, 1: 0})) == ["c"]
+    finally:
+        writer.abort_transaction(20)
+
+
 def test_a_bounded_read_ends_where_the_topic_ended(connection: Connection, make_topic: Callable[..., str]) -> None:
     name = make_topic()
     write(connection, name, "a", "b")

@@ -344,18 +344,20 @@ def test_inputs_are_shared_and_cast(empty: DataFrame):
         ("n", -1, -1), ("some", 0, -1), ("many", 0, -1), ("a", 1, -1), ("b", 2, -1), ("c", 3, -1), ("d", 4, 5),
         ("e", 5, -1), ("f", 6, -1), ("g", 7, -1), ("h", 4, -1),
     ]  # fmt: skip
-    specs = {one.name: one.spec() for one in bound}
-    assert specs["n"] == {
+    told = {one.name: one.told() for one in bound}
+    assert told["n"] == {
         "name": "n", "kind": "count", "input": -1, "by": -1, "type": "bigint", "input_type": None, "by_type": None,
+        "taken_back": False,
     }  # fmt: skip
-    assert specs["d"] == {
+    assert told["d"] == {
         "name": "d", "kind": "max_by", "input": 4, "by": 5, "type": "string", "input_type": "string", "by_type": "int",
+        "taken_back": False,
     }  # fmt: skip
-    assert specs["f"] == {
+    assert told["f"] == {
         "name": "f", "kind": "approx_top_k", "input": 6, "by": -1, "type": "array<struct<item:string,count:bigint>>",
-        "input_type": "string", "by_type": None, "k": 2, "capacity": 64,
+        "input_type": "string", "by_type": None, "taken_back": False, "k": 2, "capacity": 64,
     }  # fmt: skip
-    assert specs["h"]["of"] == ["x"]
+    assert told["h"]["of"] == ["x"]
 
 
 # Mistakes

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import headrace as hr
 from headrace.engine.mode import Mode
 from headrace.errors import DeclarationError
-from headrace.testing import Delete, Driver, oracle
+from headrace.testing import Delete, Driver, Simulation, oracle
 from headrace.testing.change import Event
 
 CASES = int(os.environ.get("HEADRACE_DEEP", "1"))
@@ -234,13 +234,15 @@ def same(found: Any, wanted: Any) -> bool:
     return found == wanted
 
 
-def test_the_aggregates_of_what_the_table_has(spark: SparkSession, bootstrap: str, seed: int):
+def test_the_aggregates_of_what_the_table_has(
+    spark: SparkSession, driven: Callable[[hr.App], Simulation | Driver], seed: int
+):
     """Half way against dictionaries, and at the end, after two crashes, against the batch twin too."""
     dice = random.Random(seed)
     for _ in range(CASES):
         events = history(dice, 240)
         half = len(events) // 2
-        with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
+        with driven(app) as driver:
             for part in (slice(half), slice(half, None)):
                 for name in TABLES:
                     driver.push(name, of(name, events[part]))
@@ -257,7 +259,7 @@ def test_the_aggregates_of_what_the_table_has(spark: SparkSession, bootstrap: st
                 assert folded(driver.read(name)) == folded(oracle(app, name, given, spark)), f"seed {seed}, {name}"
 
 
-def check_by_hand(driver: Driver, events: Sequence[tuple[str, Event]], where: str) -> None:
+def check_by_hand(driver: Simulation | Driver, events: Sequence[tuple[str, Event]], where: str) -> None:
     found = {row["shop"]: row for row in driver.view("shops")}
     wanted = by_hand(model(events)["sales"].values())
     assert found.keys() == wanted.keys(), where

@@ -6,7 +6,7 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import headrace as hr
 from headrace.engine.mode import Mode
 from headrace.errors import DeclarationError
-from headrace.testing import Driver, oracle
+from headrace.testing import Driver, Simulation, oracle
 
 CASES = int(os.environ.get("HEADRACE_DEEP", "1"))
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -107,11 +107,11 @@ def test_the_batch_twin_is_what_loops_say(spark: SparkSession, seed: int):
         assert bag(oracle(app, how, given(rows), spark)) == model(rows, how), f"seed {seed}, {how}"
 
 
-def test_exact_with_crashes(spark: SparkSession, bootstrap: str, seed: int):
+def test_exact_with_crashes(spark: SparkSession, driven: Callable[[hr.App], Simulation | Driver], seed: int):
     dice = random.Random(seed)
     for _ in range(CASES):
         rows = events(dice, 120)
-        with Driver(declared(*HOW), spark=spark, bootstrap=bootstrap) as driver:
+        with driven(declared(*HOW)) as driver:
             for part in range(3):
                 for name, row in rows[part * 40 : part * 40 + 40]:
                     driver.push(name, [row])

@@ -6,7 +6,7 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from headrace.engine.mode import Mode
 from headrace.engine.run import Run
 from headrace.errors import DeclarationError, RunError
 from headrace.settings import Settings
-from headrace.testing import Delete, Driver, oracle
+from headrace.testing import Delete, Driver, Simulation, oracle
 from headrace.testing.change import Event
 
 CASES = int(os.environ.get("HEADRACE_DEEP", "1"))
@@ -92,11 +92,13 @@ def folded(rows: Sequence[dict[str, Any]]) -> Counter[str]:
     return Counter({row: times for row, times in found.items() if times})
 
 
-def test_the_join_of_what_the_tables_hold(spark: SparkSession, bootstrap: str, seed: int):
+def test_the_join_of_what_the_tables_hold(
+    spark: SparkSession, driven: Callable[[hr.App], Simulation | Driver], seed: int
+):
     dice = random.Random(seed)
     for _ in range(CASES):
         events = history(dice, 120)
-        with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
+        with driven(app) as driver:
             for part in range(3):
                 for name, event in events[part * 40 : part * 40 + 40]:
                     driver.push(name, [event])

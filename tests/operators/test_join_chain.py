@@ -20,7 +20,7 @@ import headrace as hr
 from headrace.engine.mode import Mode
 from headrace.errors import DeclarationError
 from headrace.operators.event_time import EventTime, delayed, marked, taken
-from headrace.testing import Driver, oracle
+from headrace.testing import Driver, Simulation, oracle
 
 CASES = int(os.environ.get("HEADRACE_DEEP", "1"))
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -198,7 +198,7 @@ def test_the_batch_twin_is_what_loops_say(spark: SparkSession, seed: int):
         assert bag(oracle(app, query.__name__, given(rows), spark)) == expected, f"seed {seed}, {query.__name__}"
 
 
-def test_exact_with_crashes(spark: SparkSession, bootstrap: str, seed: int):
+def test_exact_with_crashes(spark: SparkSession, driven: Callable[[hr.App], Simulation | Driver], seed: int):
     dice = random.Random(seed)
     queries = (*THREE, rated, waited)
     for _ in range(CASES):
@@ -206,7 +206,7 @@ def test_exact_with_crashes(spark: SparkSession, bootstrap: str, seed: int):
         for change in changes(dice):
             rows.insert(dice.randrange(len(rows)), change)
         app = declared(*queries)
-        with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
+        with driven(app) as driver:
             third = len(rows) // 3 + 1
             for part in range(3):
                 for name, row in rows[part * third : part * third + third]:
@@ -250,7 +250,7 @@ def read_by(query: Callable[..., DataFrame]) -> set[str]:
     return set(inspect.signature(query).parameters)
 
 
-def close(driver: Driver, query: Callable[..., DataFrame] = inner) -> None:
+def close(driver: Simulation | Driver, query: Callable[..., DataFrame] = inner) -> None:
     """Time goes on, twice: what is over is told by the batch after."""
     for seconds in (3000, 3001):
         everywhere(driver, *(one for one in closing(seconds) if one[0] in read_by(query)))
@@ -259,7 +259,7 @@ def close(driver: Driver, query: Callable[..., DataFrame] = inner) -> None:
 # How late rows of a join are
 
 
-def everywhere(driver: Driver, *rows: tuple[str, Row]) -> None:
+def everywhere(driver: Simulation | Driver, *rows: tuple[str, Row]) -> None:
     for name, row in rows:
         for partition in range(2):
             driver.push(name, [row], partition=partition)

@@ -9,14 +9,14 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 import headrace as hr
-from headrace.testing import Delete, Driver, oracle
+from headrace.testing import Delete, Driver, Simulation, oracle
 
 CASES = int(os.environ.get("HEADRACE_DEEP", "1"))
 PARTS, EACH, ORDERS = 7, 70, 300
@@ -91,13 +91,15 @@ def folded(rows: Iterable[dict[str, Any]]) -> Counter[str]:
     return Counter({row: times for row, times in found.items() if times})
 
 
-def test_many_rows_of_a_key(spark: SparkSession, bootstrap: str, seed: int):
+def test_many_rows_of_a_key(spark: SparkSession, driven: Callable[[hr.App], Simulation | Driver], seed: int):
     dice = random.Random(seed)
     for _ in range(CASES):
         given: dict[str, list[Any]] = {name: [] for name in ("orders", "countries", "rates", "clicks", "shows")}
-        with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
+        with driven(app) as driver:
 
-            def push(events: Iterable[tuple[str, Any]], driver: Driver = driver, given: Any = given) -> None:
+            def push(
+                events: Iterable[tuple[str, Any]], driver: Simulation | Driver = driver, given: Any = given
+            ) -> None:
                 batch: dict[str, list[Any]] = {}
                 for name, event in events:
                     batch.setdefault(name, []).append(event)

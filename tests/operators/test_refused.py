@@ -115,14 +115,14 @@ def test_a_declared_function_is_named(orders: DataFrame):
     app = hr.App("given")
 
     @app.stream
-    def large(orders): ...
+    def large(orders) -> Any: ...
 
     assert refused(lambda: hr.union(orders, large)).found == "Declared large"  # pyright: ignore[reportArgumentType]
 
 
 # What does not name columns
 
-NO_NAMES = [None, 5, {"id", "product"}, {"id": "product"}, [["id"]], [None]]
+NO_NAMES = [None, 5, {"id"}, {"id": "product"}, [["id"]], [None]]
 
 
 @pytest.mark.parametrize("by", [*NO_NAMES, "column"], ids=str)

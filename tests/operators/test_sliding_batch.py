@@ -15,7 +15,7 @@ import headrace as hr
 from headrace.errors import DeclarationError
 from headrace.operators import aggregate
 from headrace.operators.event_time import EventTime, marked
-from headrace.operators.sliding import sliding_spec
+from headrace.operators.sliding import sliding_operator
 
 SEEDS = range(2 * int(os.environ.get("HEADRACE_DEEP", "1")))
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -85,33 +85,44 @@ def test_what_may_be_corrected_has_a_change(empty: DataFrame, options: dict[str,
 
 def test_what_the_kernel_is_told(empty: DataFrame):
     bound, _ = aggregate.bind(empty, {"n": hr.count(), "spent": hr.sum("amount * 2")}, "sliding", empty.columns)
-    told = sliding_spec(empty, ["card"], "at", 60_000, bound, emit="early", lateness_ms=5000, late="drop")
-    assert told == {
-        "operator": "sliding",
+    told = sliding_operator(empty, ["card"], "at", 60_000, bound, emit="early", lateness_ms=5000, late="drop")
+    assert told.told(view=True) == {
         "kind": "sliding",
-        "within_ms": 60_000,
-        "by": ["card"],
+        "form": 3,
+        "layout": {
+            "by": ["card"],
+            "time": "at",
+            "columns": ["card", "bank", "amount", "at", "price", "tags", "odd name"],
+            "aggregates": [
+                {
+                    "name": "n", "kind": "count", "input": -1, "by": -1, "type": "bigint", "input_type": None,
+                    "by_type": None, "taken_back": False,
+                },
+                {
+                    "name": "spent", "kind": "sum", "input": 0, "by": -1, "type": "bigint", "input_type": "bigint",
+                    "by_type": None, "taken_back": False,
+                },
+            ],
+            "output": "`card` string, `bank` int, `amount` bigint, `at` timestamp, `price` double,"
+            " `tags` array<string>, `odd name` string, `n` bigint, `spent` bigint, `change` string",
+            "unique": None,
+            "changes": True,
+            "view": True,
+        },
+        "options": {"within_ms": 60_000, "early": True, "lateness_ms": 5000, "drop_late": True},
+    }  # fmt: skip
+    held = "`card` string, `bank` int, `amount` bigint, `at` timestamp, `price` double, `tags` array<string>"
+    assert told.means(empty.schema) == {
+        "kind": "sliding",
+        "by": ["card string"],
         "time": "at",
-        "columns": ["card", "bank", "amount", "at", "price", "tags", "odd name"],
-        "holds": "`card` string, `bank` int, `amount` bigint, `at` timestamp, `price` double, `tags` array<string>,"
-        " `odd name` string",
+        "within_ms": 60_000,
         "emit": "early",
         "lateness_ms": 5000,
-        "late": "drop",
-        "changes": True,
-        "aggregates": [
-            {
-                "name": "n", "kind": "count", "input": -1, "by": -1, "type": "bigint", "input_type": None,
-                "by_type": None,
-            },
-            {
-                "name": "spent", "kind": "sum", "input": 0, "by": -1, "type": "bigint", "input_type": "bigint",
-                "by_type": None,
-            },
-        ],
-        "output": "`card` string, `bank` int, `amount` bigint, `at` timestamp, `price` double, `tags` array<string>,"
-        " `odd name` string, `n` bigint, `spent` bigint, `change` string",
-    }  # fmt: skip
+        "holds": f"{held}, `odd name` string",
+        "aggregates": ["n = count() as bigint", "spent = sum(amount * 2) as bigint bigint"],
+        "form": 3,
+    }
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ import headrace as hr
 from headrace.engine.mode import Mode
 from headrace.errors import DeclarationError
 from headrace.operators.event_time import EventTime, mark, marked
-from headrace.testing import Delete, Driver, oracle
+from headrace.testing import Delete, Driver, Simulation, oracle
 from headrace.testing.change import Event
 
 CASES = int(os.environ.get("HEADRACE_DEEP", "1"))
@@ -124,12 +124,12 @@ def held(events: Sequence[Event]) -> list[dict[str, Any]]:
     return list(table.values())
 
 
-def test_the_rows_that_are_there(spark: SparkSession, bootstrap: str, seed: int):
+def test_the_rows_that_are_there(spark: SparkSession, driven: Callable[[hr.App], Simulation | Driver], seed: int):
     """After two crashes, against the batch twins and against dictionaries."""
     dice = random.Random(seed)
     for _ in range(CASES):
         given = history(dice, 150)
-        with Driver(app, spark=spark, bootstrap=bootstrap) as driver:
+        with driven(app) as driver:
             for part in (slice(40), slice(40, None)):
                 for name, events in given.items():
                     driver.push(name, events[part])
@@ -144,7 +144,7 @@ def test_the_rows_that_are_there(spark: SparkSession, bootstrap: str, seed: int)
             check_by_hand(driver, given, f"seed {seed}")
 
 
-def check_by_hand(driver: Driver, given: dict[str, list[Event]], where: str) -> None:
+def check_by_hand(driver: Simulation | Driver, given: dict[str, list[Event]], where: str) -> None:
     web, shop = held(given["web"]), held(given["shop"])
     wanted = {(row["customer"], row["product"]) for row in (*web, *shop) if row["customer"] is not None}
     assert {(row["customer"], row["product"]) for row in driver.view("pairs")} == wanted, where

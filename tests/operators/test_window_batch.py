@@ -18,7 +18,7 @@ import headrace as hr
 from headrace.errors import DeclarationError
 from headrace.operators import aggregate
 from headrace.operators.event_time import EventTime, marked
-from headrace.operators.window import Window, window_spec
+from headrace.operators.window import Window, window_operator
 
 SEEDS = range(int(os.environ.get("HEADRACE_DEEP", "1")))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -313,45 +313,46 @@ def test_what_the_kernel_is_told(empty: DataFrame):
     bound, _ = aggregate.bind(empty, {"spent": hr.sum("amount")}, "window", [])
 
     def told(windows: Window, **options: Any) -> dict[str, Any]:
-        return window_spec(
-            empty, windows, ["k", "shop"], "at", bound, **{"emit": "final", "lateness_ms": 0, "late": "keep", **options}
-        )
+        given = {"emit": "final", "lateness_ms": 0, "late": "keep", **options}
+        return window_operator(empty, windows, ["k", "shop"], "at", bound, **given).told(view=False)
 
     assert told(hr.hopping("10 minutes", "1 minute", offset="90 seconds"), emit="early", late="drop") == {
-        "operator": "window",
         "kind": "hopping",
-        "size_ms": 600_000,
-        "every_ms": 60_000,
-        "offset_ms": 30_000,
-        "timezone": None,
-        "gap_ms": 0,
-        "every_rows": 0,
-        "within_ms": 0,
-        "by": ["k", "shop"],
-        "unique": ["k", "shop", "window_start"],
-        "time": "at",
-        "columns": ["k", "shop", "amount", "at", "price", "tags", "window_end", "Change"],
-        "emit": "early",
-        "lateness_ms": 0,
-        "late": "drop",
-        "changes": True,
-        "aggregates": [
-            {
-                "name": "spent", "kind": "sum", "input": 0, "by": -1, "type": "bigint", "input_type": "bigint",
-                "by_type": None,
-            }
-        ],
-        "output": "`k` string, `shop` int, `window_start` timestamp, `window_end` timestamp, `spent` bigint,"
-        " `change` string",
+        "form": 3,
+        "layout": {
+            "by": ["k", "shop"],
+            "time": "at",
+            "columns": ["k", "shop", "amount", "at", "price", "tags", "window_end", "Change"],
+            "aggregates": [
+                {
+                    "name": "spent", "kind": "sum", "input": 0, "by": -1, "type": "bigint", "input_type": "bigint",
+                    "by_type": None, "taken_back": False,
+                }
+            ],
+            "output": "`k` string, `shop` int, `window_start` timestamp, `window_end` timestamp, `spent` bigint,"
+            " `change` string",
+            "unique": ["k", "shop", "window_start"],
+            "changes": True,
+            "view": False,
+        },
+        "options": {
+            "size_ms": 600_000,
+            "every_ms": 60_000,
+            "offset_ms": 30_000,
+            "early": True,
+            "lateness_ms": 0,
+            "drop_late": True,
+        },
     }  # fmt: skip
+    late = {"early": False, "lateness_ms": 0, "drop_late": False}
     days = told(hr.tumbling("7 days", offset="4 days", timezone="Europe/Berlin"))
-    assert (days["kind"], days["timezone"], days["changes"]) == ("tumbling", "Europe/Berlin", False)
-    assert (days["size_ms"], days["every_ms"], days["offset_ms"]) == (604_800_000, 604_800_000, 345_600_000)
-    assert told(hr.session("5 minutes"), lateness_ms=1000)["gap_ms"] == 300_000
+    assert (days["kind"], days["layout"]["changes"]) == ("tumbling", False)
+    assert days["options"] == late | {"size_ms": 604_800_000, "offset_ms": 345_600_000, "timezone": "Europe/Berlin"}
+    assert told(hr.session("5 minutes"), lateness_ms=1000)["options"] == late | {"lateness_ms": 1000, "gap_ms": 300_000}
     rows, seconds = told(hr.global_(every=100)), told(hr.global_(every="10 seconds"))
-    assert (rows["kind"], rows["every_rows"], rows["every_ms"]) == ("global", 100, 0)
-    assert (seconds["every_rows"], seconds["every_ms"], seconds["changes"]) == (0, 10_000, True)
-    assert seconds["output"] == "`k` string, `shop` int, `spent` bigint, `change` string"
+    assert (rows["kind"], rows["options"]) == ("global", late | {"every_rows": 100, "every_ms": 0})
+    assert (seconds["options"], seconds["layout"]["changes"]) == (late | {"every_rows": 0, "every_ms": 10_000}, True)
+    assert seconds["layout"]["output"] == "`k` string, `shop` int, `spent` bigint, `change` string"
 
 
 # Mistakes

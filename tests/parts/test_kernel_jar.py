@@ -1,4 +1,4 @@
-"""Compiling: with javac, with the Eclipse compiler, and with an error in the source."""
+"""Compiling: with javac, with the Eclipse compiler, with an error in the source; and the packed jar of a wheel."""
 
 from __future__ import annotations
 
@@ -62,6 +62,29 @@ def test_a_compile_error_is_shown_in_full(sources: Path) -> None:
     assert "Wrong.java" in str(caught.value)
     assert "Nothing" in str(caught.value)
     assert "Nowhere" in str(caught.value)
+
+
+def test_a_packed_jar_is_taken_and_nothing_is_compiled(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "find", lambda: pytest.fail("Java was looked for"))
+    packed = sources.parent / kernel_jar.packed_name(sources)
+    packed.touch()
+    assert kernel_jar.kernel_jar(pytest.fail, sources) == packed
+
+
+@pytest.mark.parametrize("changed", ["sources", "spark"])
+def test_a_packed_jar_that_does_not_fit_is_refused(
+    sources: Path, changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = sources.parent / kernel_jar.packed_name(sources)
+    packed.touch()
+    if changed == "spark":
+        monkeypatch.setattr(kernel_jar, "version", lambda package: "4.4.0")
+    else:
+        (sources / "probe" / "Probe.java").write_text(SOURCE.replace("ü", "u"), encoding="utf-8")
+    with pytest.raises(PartError, match="HR-105") as caught:
+        kernel_jar.kernel_jar(pytest.fail, sources)
+    assert packed.name in str(caught.value)
+    assert kernel_jar.packed_name(sources) in str(caught.value)
 
 
 def test_the_kernel_itself_compiles_without_a_jdk(monkeypatch: pytest.MonkeyPatch, sources: Path) -> None:

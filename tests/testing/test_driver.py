@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.engine import checkpoint
 from headrace.testing.driver import forget_last_commit
 
 
@@ -31,3 +32,12 @@ def test_one_batch_is_run_again_and_never_two(
     forget_last_commit(tmp_path)
     kept = {file.name for file in (tmp_path / "commits").iterdir()}
     assert kept == {name for batch in left for name in (str(batch), f".{batch}.crc")}
+
+
+def test_a_batch_that_a_live_one_has_followed_stays_finished(tmp_path: Path):
+    for log in ("offsets", "commits"):
+        (tmp_path / log).mkdir()
+        (tmp_path / log / "0").write_text("v1\n{}")
+    checkpoint.note_live(str(tmp_path), {0: 5})
+    forget_last_commit(tmp_path)
+    assert (tmp_path / "commits" / "0").exists()

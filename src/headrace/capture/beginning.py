@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from threading import Event
 from typing import Any
 
 from headrace import names
-from headrace.capture import columns, outbox, prerequisites, present, publication, slot, state, table
+from headrace.capture import columns, outbox, prerequisites, publication, slot, state, table
 from headrace.capture import lsn as places
 from headrace.capture.database import Away, connect_for_replication
 from headrace.capture.kinds import Kinds
@@ -51,6 +52,7 @@ class Beginning:
         kinds: Kinds,
         tables: Tables,
         told: Callable[[str], None],
+        stop: Event,
     ) -> None:
         self._order = order
         self._again = again
@@ -58,6 +60,7 @@ class Beginning:
         self._kinds = kinds
         self._tables = tables
         self._told = told
+        self._stop = stop
         self._name = names.slot(order.app)
 
     def prepare(self) -> None:
@@ -109,7 +112,7 @@ class Beginning:
                     fix=f"stop the other capture of `{self._order.app}` first; if there is none, another app of the"
                     " same name captures from this database",
                 )
-            time.sleep(0.1)
+            self._pause(0.1)
 
     def _place(self, position: Position | None, writer: Writer) -> tuple[Place, bool]:
         """Find the slot, or make it: where it is, and whether it is new."""
@@ -139,7 +142,7 @@ class Beginning:
             if there is not None:
                 slot.drop(self._database, self._name)
             self._told(f"making the slot {self._name}; it waits for the transactions that run")
-            at = slot.create(connection, self._name)
+            at = slot.create(connection, self._name, self._pause)
             self._again.slot = False
         return Place(system, at), True
 
@@ -167,7 +170,11 @@ class Beginning:
             if not noted:
                 self._told(f"{', '.join(begun)}: waiting for the transactions that began before it was published")
                 noted = True
-            time.sleep(0.05)
+            self._pause(0.05)
+
+    def _pause(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise Away("it is to stop")
 
     def _remember(self, remembered: Mapping[str, TableState], left: Collection[str], *, fresh: bool) -> None:
         """Decide for each table whether it goes on, is read, or is paused."""
@@ -177,13 +184,13 @@ class Beginning:
             if there is None:
                 told = (known or TableState(0)).with_(paused=str(error))
             elif known is None or fresh or self._is_again(captured):
-                told = TableState(there.number, stale=self._stale(captured))
+                told = TableState(there.number, sweep=not captured.is_outbox, partitions=there.partitions)
             elif known.paused is None and (known.number != there.number or captured.table in left):
                 why = "was made anew" if known.number != there.number else "was not published for a time"
                 told = known.with_(paused=str(table.missed(captured.table, why)))
             elif captured.topic in self._made:
                 self._told(f"{captured.table}: the topic {captured.topic} was gone; the table is read again")
-                told = TableState(there.number, known.columns, paused=known.paused)
+                told = TableState(there.number, known.columns, partitions=there.partitions, paused=known.paused)
             else:
                 told = known
             live = Live(captured, key, told)
@@ -196,13 +203,6 @@ class Beginning:
                 publication.remove(self._database, self._name, [name])
             except CaptureError:
                 self._told(f"{name} is captured no more; it stays in the publication {self._name}")
-
-    def _stale(self, captured: Captured) -> dict[str, int] | None:
-        """Where the topic holds rows already: those that are gone must be found in the end."""
-        if captured.is_outbox:
-            return None
-        offsets = present.offsets(self._order.connection, captured.topic)
-        return {str(partition): end for partition, end in offsets.items()} if any(offsets.values()) else None
 
 
 class _Replication:

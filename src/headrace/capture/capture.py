@@ -1,7 +1,9 @@
 """All of it together, for an app: sessions one after the other, until it is stopped or cannot go on.
 
 A session ends when the database or the log does not answer; the next one begins as soon as both do, where the log says.
-What cannot mend itself (a lost slot, a missing right) ends the capture with a CaptureError.
+What cannot mend itself (a lost slot, a missing right) ends the capture with a CaptureError. A database that refuses the
+connection ends it at its start; later, when a password may be about to be changed, it is asked again now and then. A
+record that the log does not take pauses its table, and the next session goes on without it.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ from typing import Literal
 from headrace.capture.database import Away
 from headrace.capture.order import Order, Wanted
 from headrace.capture.session import Health, Session
+from headrace.capture.writer import TooLarge
 from headrace.errors import CaptureError, HeadraceError, LogError
 
 AGAIN_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 """Pauses between attempts; the last one is repeated."""
+REFUSED_S = 30.0
+"""The pause after a refused connection: servers count those, and may lock a user out."""
 
 
 @dataclass(frozen=True)
@@ -87,19 +92,26 @@ class Capture:
                 )
             )
         health = session.health if session is not None else known.health
-        return Status(known.state, known.waiting, known.error, tuple(tables), health)
+        waiting = known.waiting or (session.waiting if session is not None else None)
+        return Status(known.state, waiting, known.error, tuple(tables), health)
 
     def run(self, stop: Event) -> None:
         """Capture until it is to stop; the status tells how it ended."""
-        attempts = 0
+        attempts, begun = 0, False
+        unfit: dict[str, TooLarge] = {}
         while not stop.is_set():
-            session = self._session = Session(self._order, self._again, self._told)
+            refused = False
+            session = self._session = Session(self._order, self._again, self._told, stop=stop, unfit=unfit)
             try:
                 session.begin()
+                unfit = {}
                 self._status = Status("running")
                 self._told("capturing")
-                attempts = 0
-                session.run(stop)
+                attempts, begun = 0, True
+                session.run()
+            except TooLarge as record:
+                unfit[record.topic] = record
+                self._status = Status("waiting", waiting=str(record))
             except Away as away:
                 self._status = Status("waiting", waiting=str(away))
             except LogError as error:
@@ -108,8 +120,10 @@ class Capture:
                     return
                 self._status = Status("waiting", waiting=error.what)
             except CaptureError as error:
-                self._fail(error)
-                return
+                if error.code != "HR-623" or not begun:
+                    self._fail(error)
+                    return
+                self._status, refused = Status("waiting", waiting=str(error)), True
             except Exception as error:
                 self._fail(
                     CaptureError(
@@ -124,7 +138,7 @@ class Capture:
                 session.close()
                 self._add_up(session)
             if self._status.state == "waiting":
-                stop.wait(AGAIN_S[min(attempts, len(AGAIN_S) - 1)])
+                stop.wait(REFUSED_S if refused else AGAIN_S[min(attempts, len(AGAIN_S) - 1)])
                 attempts += 1
         self._status = Status("stopped")
 

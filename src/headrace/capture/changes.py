@@ -8,6 +8,7 @@ and the delete follows.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,12 +21,15 @@ from headrace.capture.database import meaning
 from headrace.capture.envelope import Transaction
 from headrace.capture.live import Live, Tables
 from headrace.capture.relation import UNAVAILABLE, Relation
-from headrace.capture.table import Captured
-from headrace.capture.writer import LARGEST, Writer
-from headrace.errors import CaptureError
+from headrace.capture.writer import LARGEST, TooLarge, Writer, too_large
 from headrace.log.connection import Connection
 
 _UPDATE, _DELETE = pgoutput.UPDATE, pgoutput.DELETE
+_VISIBLE_S = 0.005
+_IN_PROGRESS = """
+SELECT %(xid)s::bigint IN (SELECT one::text::bigint & 4294967295 FROM pg_snapshot_xip(now) AS one)
+    OR (%(xid)s - pg_snapshot_xmax(now)::text::bigint) & 4294967295 < 2147483648
+FROM pg_current_snapshot() AS now"""  # the stream has the lower 32 bits of a number that goes round
 _NULL = value.NULL
 _ROW = pgoutput.HEADER + 6
 """Where the first row of a change begins: after its letter, the number of the table, and the kind of row."""
@@ -130,8 +134,9 @@ class Changes:
         if live.touched is not None:
             live.touched.add(key)
         if record is not None:
-            if len(record) > LARGEST:
-                self._tables.pause(live, _too_large(live.captured, len(record), key))
+            if len(record) + len(key) > LARGEST:
+                found = TooLarge(live.topic, key, len(record) + len(key))
+                self._tables.pause(live, too_large(self._connection, live.captured, found))
                 return
             live.written += 1
         self._writer.send(live.topic, key, record)
@@ -165,7 +170,9 @@ class Changes:
             sql.SQL(", ").join(columns), sql.SQL(", ").join(nulls), live.captured.identifier, condition
         )
         try:
-            found = self._database.execute(query).fetchone()
+            while (found := self._database.execute(query).fetchone()) is None and not self._is_visible():
+                self._alive()
+                time.sleep(_VISIBLE_S)
         except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable):
             found = None
         except psycopg.Error as error:
@@ -178,6 +185,12 @@ class Changes:
             answers.append(_NULL if found[len(missing) + number] else raw if write is None else write(raw))
         return answers
 
+    def _is_visible(self) -> bool:
+        """Whether others see what the transaction at hand has done: the stream brings it a moment before they do."""
+        if self.transaction is None:
+            return True
+        return not in_progress(self._database, self.transaction.xid)
+
     def truncate(self, live: Live | None, lsn: int) -> None:
         """Every row that the topic has is deleted, one by one."""
         if live is None or live.captured.is_outbox:
@@ -188,24 +201,19 @@ class Changes:
         transaction, envelope = self.transaction, live.envelope
         if transaction is None or envelope is None:
             raise RuntimeError("a TRUNCATE stands outside a transaction, or its table was not announced")
-        live.truncated = True
+        live.outdated = True
         self._writer.flush()
         for key in present.keys(self._connection, live.topic, alive=self._alive):
             self.send(live, key, envelope.change(transaction, b"d", key, _NULL, lsn))
             self.send(live, key, None)
 
 
+def in_progress(database: psycopg.Connection[Any], xid: int) -> bool:
+    """Whether nobody else sees yet what a transaction has done, by the number that the stream has of it."""
+    row = database.execute(_IN_PROGRESS, {"xid": xid}).fetchone()
+    return row is not None and bool(row[0])
+
+
 def key_of_fields(relation: Relation, fields: Sequence[bytes | None]) -> bytes:
     """What tells a row of an outbox from others."""
     return "\0".join(relation.texts_of_key(fields)).encode()
-
-
-def _too_large(captured: Captured, size: int, key: bytes) -> CaptureError:
-    return CaptureError(
-        "HR-613",
-        f"A row of `{captured.table}` is too large for a record.",
-        where=captured.where,
-        found=f"{size:,} bytes; the key is {key[:200].decode('utf-8', 'replace')}",
-        fix="keep large values elsewhere and a reference in the row; then read the table again: `headrace capture"
-        f" app.py --snapshot-again {captured.table}`",
-    )

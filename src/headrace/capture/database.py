@@ -1,22 +1,24 @@
 """Connections to the source database, and what its errors mean.
 
 Every session writes values in the same text form (`OPTIONS`), so that a row read by a snapshot and the same row in the
-stream are the same bytes. A server that is away is `Away`: whoever is capturing waits and begins again. No error shows
-a password.
+stream are the same bytes. A server that is away is `Away`: whoever is capturing waits and begins again. One that does
+not let us in is HR-623. No error shows a password.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGconn
 
+from headrace import refusal
 from headrace.errors import CaptureError
+from headrace.refusal import Refused
 
 OPTIONS = {
     "datestyle": "ISO",
@@ -32,6 +34,7 @@ CONNECT_S = 10
 
 # Connection trouble, a server that shuts down or starts up, and one that has no connection left.
 _AWAY = ("08", "57P0", "53300")
+Opened = TypeVar("Opened")
 
 
 class Away(Exception):  # noqa: N818 - it is the server that is away
@@ -40,20 +43,14 @@ class Away(Exception):  # noqa: N818 - it is the server that is away
 
 def connect(url: str, purpose: str) -> psycopg.Connection[tuple[Any, ...]]:
     """An ordinary connection without a transaction of its own."""
-    with translated("connecting"):
-        return psycopg.connect(conninfo(url, application_name=f"headrace {purpose}"), autocommit=True)
+    given = conninfo(url, application_name=f"headrace {purpose}")
+    return _admitted(url, given, lambda: psycopg.connect(given, autocommit=True))
 
 
 def connect_for_replication(url: str) -> PGconn:
     """A connection that can read a slot, as libpq has it."""
-    connection = pq.PGconn.connect(
-        conninfo(url, application_name="headrace capture", replication="database", client_encoding="UTF8").encode()
-    )
-    if connection.status != pq.ConnStatus.OK:
-        text = connection.get_error_message().strip()
-        connection.finish()
-        raise Away(_without_password(text, url))
-    return connection
+    given = conninfo(url, application_name="headrace capture", replication="database", client_encoding="UTF8")
+    return _admitted(url, given, lambda: _opened(given))
 
 
 def conninfo(url: str, **given: str) -> str:
@@ -64,6 +61,30 @@ def conninfo(url: str, **given: str) -> str:
         raise Away("the address of the database cannot be read") from None
     options = " ".join([str(there.get("options") or ""), *(f"-c {name}={value}" for name, value in OPTIONS.items())])
     return make_conninfo(url, options=options.strip(), connect_timeout=str(CONNECT_S), **given)
+
+
+def _opened(given: str) -> PGconn:
+    connection = pq.PGconn.connect(given.encode())
+    if connection.status != pq.ConnStatus.OK:
+        text = connection.get_error_message().strip()
+        connection.finish()
+        raise psycopg.OperationalError(text)
+    return connection
+
+
+def _admitted(url: str, given: str, connect: Callable[[], Opened]) -> Opened:
+    try:
+        return refusal.admitted(given, connect)
+    except Refused as refused:
+        raise CaptureError(
+            "HR-623",
+            f"PostgreSQL does not let the capture in: {_without_password(str(refused), url)}",
+            found=refusal.place(url),
+            fix="correct the user, the password or the database in `source` (HEADRACE_SOURCE), or let the server take"
+            " the connection (pg_hba.conf)",
+        ) from None
+    except psycopg.OperationalError as error:
+        raise Away(f"PostgreSQL is away (connecting): {_without_password(text_of(error), url)}") from None
 
 
 @contextmanager

@@ -10,10 +10,11 @@ from headrace.errors import CaptureError
 
 
 class Live:
-    """A table while it is captured. `touched` are the keys that the stream brought since a range was begun."""
+    """A table while it is captured. `touched` are the keys that the stream brought since a range was begun, `outdated`
+    says that what the range would read is not true any more."""
 
     __slots__ = (
-        "captured", "dead", "envelope", "key", "relation", "skipped", "state", "topic", "touched", "truncated",
+        "captured", "dead", "envelope", "key", "outdated", "relation", "skipped", "state", "topic", "touched",
         "written",
     )  # fmt: skip
 
@@ -25,7 +26,7 @@ class Live:
         self.relation: Relation | None = None
         self.envelope: Envelope | None = None
         self.touched: set[bytes] | None = None
-        self.truncated = False
+        self.outdated = False
         self.written = self.skipped = self.dead = 0
 
     @property

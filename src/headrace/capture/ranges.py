@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -100,8 +100,8 @@ class Ranges:
             return
         touched, live.touched = live.touched or set(), None
         try:
-            # What a truncated table had is gone: the range is begun once more.
-            if not live.is_paused and not live.truncated:
+            # What a truncated table had is gone, a partition may have come: the range is begun once more.
+            if not live.is_paused and not live.outdated:
                 (self._outbox if live.captured.is_outbox else self._range)(live, touched)
         except CaptureError as error:  # the table was dropped, or may not be read any more: the others go on
             self._tables.pause(live, error)
@@ -119,7 +119,7 @@ class Ranges:
             self._open(live)
 
     def _open(self, live: Live) -> None:
-        live.truncated = False
+        live.outdated = False
         while not self._sees_everything(*self._reading.open()):
             time.sleep(0.002)
         self._count += 1
@@ -135,13 +135,27 @@ class Ranges:
         return not any(xid in hidden or (xid - first) & 0xFFFFFFFF < 0x80000000 for xid in self._xids)
 
     def _range(self, live: Live, touched: set[bytes]) -> None:
-        found = self._reading.find(live.captured)
+        """A range of the table, or of the first of the partitions that were attached to it."""
+        found, state = self._reading.find(live.captured), live.state
+        if state.sweep and state.after is None and not state.attached:
+            # What the stream has brought up to here may be gone as well: it does not tell of rows that go with their
+            # partition. What it brings from here on is not: so it is read from here on.
+            self._writer.flush()
+            ends = present.offsets(self._connection, live.topic)
+            stale = {str(partition): end for partition, end in ends.items() if end}
+            state = state.with_(sweep=False, stale=stale or None)
+            if stale:
+                self._tables.keep(live, state)
+                return
+        leaf = self._reading.partition(state.attached[0]) if state.attached else None
+        last, count = None, 0
         relation = self._relation(live, found)
         envelope = Envelope(self._app, self._database.info.dbname, live.captured.schema, live.captured.relation)
-        common, last, count = envelope.reading(self._changes.at), None, 0
-        rows = self._reading.rows(live.captured, found.names, live.key, live.state.after, snapshot.ROWS)
+        common = envelope.reading(self._changes.at)
+        rows = self._reading.rows(live.captured, found.names, live.key, state.after, snapshot.ROWS, only=leaf)
         with closing(rows):
-            for fields in rows:
+            # A partition that is gone has no rows to be read: that it is gone is noticed elsewhere.
+            for fields in rows if leaf is not None or not state.attached else ():
                 values = relation.encode(fields)
                 key = relation.key_of(values)
                 last, count = fields, count + 1
@@ -150,10 +164,12 @@ class Ranges:
                     if live.is_paused:
                         return
         if count >= snapshot.ROWS and last is not None:
-            told = live.state.with_(after=tuple(relation.texts_of_key(last)))
+            told = state.with_(after=tuple(relation.texts_of_key(last)))
+        elif len(state.attached) > 1:
+            told = state.with_(after=None, attached=state.attached[1:])
         else:
-            self._sweep(live, envelope, common)
-            told = live.state.with_(reading=False, after=None, stale=None)
+            self._sweep(live, state.stale, envelope, common)
+            told = state.with_(reading=False, after=None, stale=None, attached=())
         self._tables.keep(live, told if told.columns else told.with_(columns=_columns(found)))
 
     def _outbox(self, live: Live, touched: set[bytes]) -> None:
@@ -165,12 +181,12 @@ class Ranges:
                 self._changes.deliver(live, relation, fields, None)
         self._tables.keep(live, live.state.with_(reading=False, columns=_columns(found)))
 
-    def _sweep(self, live: Live, envelope: Envelope, common: bytes) -> None:
-        """Delete the rows that an earlier capture wrote and that are gone."""
-        if not live.state.stale:
+    def _sweep(self, live: Live, stale: Mapping[str, int] | None, envelope: Envelope, common: bytes) -> None:
+        """Delete the rows that were written before the table was read, and are gone."""
+        if not stale:
             return
         self._writer.flush()
-        below = {int(partition): end for partition, end in live.state.stale.items()}
+        below = {int(partition): end for partition, end in stale.items()}
         for key in present.keys(self._connection, live.topic, below=below, alive=self._alive):
             self._changes.send(live, key, envelope.read(common, b"d", key, _NULL))
             self._changes.send(live, key, None)

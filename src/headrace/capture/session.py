@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Event
@@ -36,7 +36,7 @@ from headrace.capture.snapshot import Reading
 from headrace.capture.state import Position
 from headrace.capture.stream import DATA, SlotLost, Stream
 from headrace.capture.table import Captured, Found
-from headrace.capture.writer import Writer
+from headrace.capture.writer import GRACE_S, TooLarge, Writer, too_large
 from headrace.errors import CaptureError
 
 MOST_RECORDS = 20_000
@@ -67,18 +67,30 @@ class Health:
 class Session:
     """One session; `lives` and `health` tell how it is."""
 
-    def __init__(self, order: Order, again: Wanted, told: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        order: Order,
+        again: Wanted,
+        told: Callable[[str], None],
+        *,
+        stop: Event,
+        unfit: Mapping[str, TooLarge] | None = None,
+    ) -> None:
+        """`unfit` are records, by their topics, that the log has not taken: their tables are to be paused."""
         self._order = order
         self._again = again
         self._told = told
+        self._stop = stop
+        self._unfit = unfit or {}
         self._name = names.slot(order.app)
         self._memory = names.capture(order.app)
         self._stack = ExitStack()
         self._tables = Tables()
         self._previous: int | None = None
-        self._opened = self._looked = self._beaten = 0.0
+        self._opened = self._looked = self._beaten = self._stopping = 0.0
         self._confirm: Callable[[int], None] | None = None
         self.health = Health()
+        self.waiting: str | None = None
 
     # The beginning
 
@@ -89,14 +101,23 @@ class Session:
         self._stack.callback(self._database.close)
         self._kinds = Kinds(self._database)
         beginning = Beginning(
-            order, self._again, database=self._database, kinds=self._kinds, tables=self._tables, told=self._told
+            order,
+            self._again,
+            database=self._database,
+            kinds=self._kinds,
+            tables=self._tables,
+            told=self._told,
+            stop=self._stop,
         )
         beginning.prepare()
-        self._writer = Writer(order.connection, order.app)
+        self._writer = Writer(order.connection, order.app, stop=self._stop, waits=self._waits)
         self._stack.callback(self._writer.close)
         self._changes = Changes(order.connection, self._writer, self._tables, self._database, self._live)
         place = beginning.decide(self._writer)
         self._system, self._changes.at = place.system, place.at
+        for live in self._tables.by_name.values():
+            for topic in live.captured.topics & set(self._unfit):
+                self._tables.pause(live, too_large(order.connection, live.captured, self._unfit[topic]))
         self._cut()
         self._again.tables.clear()
         reading = Reading(order.url)
@@ -132,9 +153,12 @@ class Session:
 
     # The loop
 
-    def run(self, stop: Event) -> None:
-        """Write what the stream brings until it is to stop; then the stream is confirmed up to what is written."""
-        stream, get = self._stream, self._stream.get
+    def run(self) -> None:
+        """Write what the stream brings until it is to stop; then the stream is confirmed up to what is written.
+
+        A transaction that is not whole by then is waited for a moment, and given up: it comes again.
+        """
+        stream, get, stop = self._stream, self._stream.get, self._stop
         message = self._message
         while True:
             try:
@@ -147,16 +171,24 @@ class Session:
                     message(data)
                 else:
                     stream.keepalive(data)
-                if stop.is_set() and self._changes.transaction is None and self._ranges.window is None:
+                if stop.is_set() and self._is_over(self._changes.transaction is None and self._ranges.window is None):
                     break
             elif size == 0:
-                if stop.is_set() and self._changes.transaction is None:
+                if stop.is_set() and self._is_over(self._changes.transaction is None):
                     break
                 self._idle()
             else:
                 raise stream.ended()
-        if self._writer.is_open and not self._ranges.holding:
+        if self._writer.is_open and not self._ranges.holding and self._changes.transaction is None:
             self._cut()
+
+    def _is_over(self, is_whole: bool) -> bool:
+        """Whether the loop ends, when it is to stop: at a place where all is whole, or after a while."""
+        self._stopping = self._stopping or time.monotonic()
+        return is_whole or time.monotonic() - self._stopping >= GRACE_S
+
+    def _waits(self, reason: str | None) -> None:
+        self.waiting = reason
 
     def _idle(self) -> None:
         """The stream has nothing at hand."""
@@ -191,8 +223,10 @@ class Session:
             self._confirm(at)
 
     def _live(self) -> None:
-        """Called from what takes long: the server must hear of us."""
+        """Called from what takes long: the server must hear of us, and it may be to stop."""
         self._stream.say_sometimes()
+        if self._stop.is_set():
+            raise Away("it is to stop")
 
     # Messages
 
@@ -288,7 +322,8 @@ class Session:
             return
         if result.verdict == "read" and not live.captured.is_outbox:
             self._told(f"{live.captured.table}: {result.what}; it is read again")
-            self._tables.keep(live, live.state.with_(columns=columns, reading=True, after=None))
+            self._tables.keep(live, live.state.with_(columns=columns, reading=True, after=None, attached=()))
+            live.outdated = True
             return
         if result.verdict == "follow":
             self._told(f"{live.captured.table}: {result.what}")
@@ -322,8 +357,31 @@ class Session:
                 self._tables.pause(live, table.missed(live.captured.table, why))
             elif found.number != live.state.number:
                 self._tables.pause(live, table.missed(live.captured.table, "was made anew"))
+            elif found.partitions != live.state.partitions:
+                self._repartitioned(live, found)
         if self._tables.changed and not self._ranges.holding:
             self._cut()
+
+    def _repartitioned(self, live: Live, found: Found) -> None:
+        """The stream does not tell of rows that come and go with a partition: they are read, or the whole table is."""
+        state = live.state.with_(partitions=found.partitions)
+        if live.state.partitions is None or live.captured.is_outbox:
+            self._tables.keep(live, state)
+            return
+        known, name = set(live.state.partitions), live.captured.table
+        attached = table.filled(self._database, [one[0] for one in found.partitions if one not in known])
+        if known - set(found.partitions):
+            self._told(f"{name}: a partition was detached or dropped; the table is read again")
+            state = state.with_(reading=True, after=None, stale=None, sweep=True, attached=())
+        elif attached and all(attached.values()) and (state.attached or not state.reading):
+            self._told(f"{name}: a partition was attached; its rows are read")
+            state = state.with_(reading=True, attached=(*state.attached, *attached))
+        elif attached:  # rows of it may come before those that were read already, or it cannot be read by itself
+            self._told(f"{name}: a partition was attached; the table is read again")
+            state = state.with_(reading=True, after=None, attached=())
+        # A range that was begun before has not seen it.
+        live.outdated = True
+        self._tables.keep(live, state)
 
     def _limit(self, there: Slot) -> None:
         limit = self._order.limit

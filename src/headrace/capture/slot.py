@@ -7,6 +7,7 @@ server's disk: `Slot.held` is how much that is.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,12 +69,25 @@ def find(connection: Connection, name: str) -> Slot | None:
     return next((slot for slot in every(connection) if slot.name == name), None)
 
 
-def create(connection: PGconn, name: str) -> int:
+def create(connection: PGconn, name: str, pause: Callable[[float], None] = time.sleep) -> int:
     """Make the slot; the place from which it keeps everything.
 
-    It waits until every transaction that runs has ended, so that it holds whole transactions from there on.
+    It waits until every transaction that runs has ended, so that it holds whole transactions from there on. `pause` is
+    called meanwhile; when it raises, the slot is not made.
     """
-    result = connection.exec_(f'CREATE_REPLICATION_SLOT "{name}" LOGICAL {PLUGIN} NOEXPORT_SNAPSHOT'.encode())
+    connection.send_query(f'CREATE_REPLICATION_SLOT "{name}" LOGICAL {PLUGIN} NOEXPORT_SNAPSHOT'.encode())
+    try:
+        while connection.is_busy():
+            pause(0.02)
+            connection.consume_input()
+    except psycopg.OperationalError as error:
+        raise Away(f"the slot cannot be made: {text_of(error)}") from None
+    except Away:
+        connection.get_cancel().cancel()
+        raise
+    result = connection.get_result()
+    if result is None:
+        raise Away("the slot cannot be made: the server says nothing")
     if result.status != pq.ExecStatus.TUPLES_OK:
         state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
         text = result.get_error_message().strip().splitlines()[0]

@@ -54,10 +54,21 @@ class Reading:
         """The table as this transaction sees it."""
         return tables.find(self._connection, captured)
 
+    def partition(self, number: int) -> sql.Identifier | None:
+        """The name of a partition as this transaction sees it, if it is there."""
+        return tables.partition(self._connection, number)
+
     def rows(
-        self, captured: Captured, columns: Sequence[str], key: Sequence[str], after: Sequence[str] | None, most: int
+        self,
+        captured: Captured,
+        columns: Sequence[str],
+        key: Sequence[str],
+        after: Sequence[str] | None,
+        most: int,
+        *,
+        only: sql.Identifier | None = None,
     ) -> Generator[list[bytes | None]]:
-        """The rows after a key, in the order of the key, as PostgreSQL's text."""
+        """The rows after a key, in the order of the key, as PostgreSQL's text; `only` those of a partition."""
         names = sql.SQL(", ").join(map(sql.Identifier, columns))
         order = sql.SQL(", ").join(map(sql.Identifier, key))
         condition = sql.SQL("")
@@ -65,7 +76,7 @@ class Reading:
             condition = sql.SQL("WHERE ({}) > ({})").format(order, sql.SQL(", ").join(map(sql.Literal, after)))
         yield from self._copied(
             sql.SQL("SELECT {} FROM {} {} ORDER BY {} LIMIT {}").format(
-                names, captured.identifier, condition, order, sql.Literal(most)
+                names, only or captured.identifier, condition, order, sql.Literal(most)
             ),
             captured,
         )

@@ -39,8 +39,10 @@ class TableState:
     """How far a table is.
 
     `columns` are name, type and modifier of each column of the last row that was written. While the table is being read
-    (`reading`) `after` is the key after which to go on. `stale` are the offsets below which the topic may hold rows
-    that are gone, until they were looked for. A table that is `paused` says why.
+    (`reading`) `after` is the key after which to go on, and `attached` are the partitions that are yet to be read, if
+    it is not the whole table. `sweep` says that the topic may hold rows that are gone, and `stale` below which offsets,
+    as soon as that is known, until they were looked for. `partitions` are those that the table had when it was looked
+    at last (table.py); None is unknown. A table that is `paused` says why.
     """
 
     number: int
@@ -48,6 +50,9 @@ class TableState:
     reading: bool = True
     after: tuple[str, ...] | None = None
     stale: Mapping[str, int] | None = None
+    sweep: bool = False
+    partitions: tuple[tuple[int, int], ...] | None = None
+    attached: tuple[int, ...] = ()
     paused: str | None = None
 
     def encode(self) -> bytes:
@@ -105,4 +110,7 @@ def _table(raw: bytes) -> TableState:
     told = json.loads(raw)
     told["columns"] = tuple((name, kind, modifier) for name, kind, modifier in told["columns"])
     told["after"] = None if told["after"] is None else tuple(told["after"])
+    known = told.get("partitions")
+    told["partitions"] = None if known is None else tuple((number, since) for number, since in known)
+    told["attached"] = tuple(told.get("attached", ()))
     return TableState(**told)

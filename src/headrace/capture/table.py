@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from headrace import names
 from headrace.capture.database import translated
 from headrace.errors import CaptureError, Location
 from headrace.log.schema import Field
@@ -24,6 +25,16 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 
 _COLUMNS = """
 SELECT attname::text, atttypid, atttypmod, attndims, attnotnull, atthasdef OR atthasmissing OR attidentity <> ''
 FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
+"""
+_PARTITIONS = """
+WITH RECURSIVE tree AS (
+    SELECT inhrelid, xmin::text::bigint AS since FROM pg_inherits WHERE inhparent = %s
+    UNION ALL SELECT i.inhrelid, i.xmin::text::bigint FROM pg_inherits i JOIN tree t ON i.inhparent = t.inhrelid)
+SELECT inhrelid, since FROM tree ORDER BY inhrelid
+"""
+_FILLED = """
+SELECT c.oid, has_table_privilege(c.oid, 'SELECT') AND has_schema_privilege(c.relnamespace, 'USAGE')
+FROM pg_class c WHERE c.oid = ANY(%s::oid[]) AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0 ORDER BY c.oid
 """
 _INDICES = """
 SELECT x.relname::text, i.indisprimary, i.indisreplident, ARRAY(
@@ -54,6 +65,11 @@ class Captured:
     @property
     def is_outbox(self) -> bool:
         return bool(self.streams)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Every topic that its rows go to."""
+        return frozenset((self.topic, *self.streams.values(), names.dead_topic(self.topic)))
 
     @property
     def schema(self) -> str:
@@ -98,7 +114,11 @@ class Index:
 
 @dataclass(frozen=True)
 class Found:
-    """A table as the database has it; `identity` is d(efault), i(ndex), f(ull) or n(othing)."""
+    """A table as the database has it; `identity` is d(efault), i(ndex), f(ull) or n(othing).
+
+    `partitions` are the numbers of its partitions, at every level, each with the transaction that made it one, or that
+    began to detach it: one that was detached and attached again is another one.
+    """
 
     number: int
     kind: str
@@ -106,6 +126,7 @@ class Found:
     persistence: str
     columns: tuple[Column, ...]
     indices: tuple[Index, ...]
+    partitions: tuple[tuple[int, int], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -154,7 +175,25 @@ def find(connection: psycopg.Connection[tuple[Any, ...]], captured: Captured) ->
         indices = tuple(
             Index(row[0], row[1], row[2], tuple(row[3])) for row in connection.execute(_INDICES, (number,)).fetchall()
         )
-    return Found(number, kind, identity, persistence, columns, indices)
+        parts = connection.execute(_PARTITIONS, (number,)).fetchall() if kind == "p" else ()
+    return Found(number, kind, identity, persistence, columns, indices, tuple((one, since) for one, since in parts))
+
+
+def filled(connection: psycopg.Connection[tuple[Any, ...]], partitions: Iterable[int]) -> dict[int, bool]:
+    """Those of the partitions that may hold rows themselves, and whether the role may read them by their own names."""
+    with translated("looking at partitions"):
+        return dict(connection.execute(_FILLED, (list(partitions),)).fetchall())
+
+
+def partition(connection: psycopg.Connection[tuple[Any, ...]], number: int) -> sql.Identifier | None:
+    """The name of a partition for SQL; None when it is gone."""
+    with translated("looking at a partition"):
+        found = connection.execute(
+            "SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE c.oid = %s",
+            (number,),
+        ).fetchone()
+    return None if found is None else sql.Identifier(*found)
 
 
 def key(captured: Captured, found: Found) -> tuple[str, ...]:

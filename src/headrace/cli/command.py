@@ -1,34 +1,31 @@
-"""All commands as one, with what holds for every one of them: errors as text, exit codes, a quiet end of a pipe.
-
-An error of Headrace is printed without a traceback, because it says where and what to do; `HEADRACE_DEBUG=1` shows the
-traceback too. Any other exception is a fault of ours and always shows its own.
-"""
+"""All commands as one."""
 
 from __future__ import annotations
 
-import os
-import sys
 from importlib.metadata import version
-from io import TextIOWrapper
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from headrace.cli import (
     capture,
     certify,
+    check,
     console,
     dead,
     declaration,
+    dev,
     doctor,
     follow,
     lateness,
+    new,
     parts,
     promote,
     replay,
+    reset,
     run,
     serve,
+    setup,
     slot,
     state,
     status,
@@ -36,27 +33,11 @@ from headrace.cli import (
     topic,
     versions,
 )
-from headrace.errors import HeadraceError
-
-DEBUG_VARIABLE = "HEADRACE_DEBUG"
-
-
-class _Commands(TyperGroup):
-    """A group that turns errors into text and an exit code."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except HeadraceError as error:
-            if os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0"):
-                raise
-            terminal.fail(error)
-        raise typer.Exit(1)
-
+from headrace.cli.entry import Commands
 
 app = typer.Typer(
     name="headrace",
-    cls=_Commands,
+    cls=Commands,
     help="Stream processing for Python teams, on Spark.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -79,10 +60,11 @@ def _options(
     pass
 
 
-app.command(epilog="Example: `headrace check app.py`")(declaration.check)
+app.command(epilog="Examples:\n\n`headrace new shop`\n\n`headrace new shop --template dashboard`")(new.new)
+app.command(epilog=check.EXAMPLES)(check.check)
 app.command(epilog="Example: `headrace graph app.py --mermaid > graph.mmd`")(declaration.graph)
 app.command(epilog="Example: `headrace explain HR-014`")(declaration.explain)
-app.command(epilog="Example: `headrace dev app.py`")(run.dev)
+app.command(epilog="Examples:\n\n`headrace dev app.py`\n\n`headrace dev app.py --fresh`")(dev.dev)
 app.command(
     epilog="Examples:\n\n`headrace run app.py --mode live`\n\n"
     "`headrace run app.py --master spark://host:7077 --bootstrap broker:9092 --checkpoints s3a://bucket/checkpoints`"
@@ -108,25 +90,12 @@ app.command(
     epilog="Examples:\n\n`headrace promote app.py totals --version v2`\n\n"
     "`headrace promote app.py totals --version first`"
 )(promote.promote)
+app.command(epilog="Examples:\n\n`headrace reset app.py totals`\n\n`headrace reset app.py alerts --repeats`")(
+    reset.reset
+)
 app.add_typer(versions.commands, name="versions")
 app.add_typer(topic.commands, name="topic")
 app.add_typer(dead.commands, name="dead")
 app.add_typer(slot.commands, name="slot")
 app.add_typer(parts.commands, name="parts")
-app.command()(parts.setup)
-
-
-def main() -> None:
-    """The entry point of the command `headrace`."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        try:
-            app(prog_name="headrace")
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        # Python flushes standard output once more when it ends, and must find something that takes it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+app.command(epilog="Example: `headrace setup`")(setup.setup)

@@ -1,4 +1,4 @@
-"""What is declared, without running it: `check`, `graph`, and `explain` for what was wrong."""
+"""What is declared, without running it: `graph`, and `explain` for what was wrong."""
 
 from __future__ import annotations
 
@@ -12,23 +12,9 @@ import typer
 from headrace import errors
 from headrace.cli import terminal
 from headrace.cli.place import AppFile, AsJson, load_app
-from headrace.errors import DeclarationErrors
 from headrace.graph import description
 
 _CODE = re.compile(r"(?:HR-?)?(\d{1,3})", re.IGNORECASE)
-
-
-def check(app: AppFile, as_json: AsJson = False) -> None:
-    """Say nothing when the declarations are right, and everything that is wrong with them when not."""
-    try:
-        load_app(app).graph()
-    except DeclarationErrors as found:
-        if not as_json:
-            raise
-        terminal.out_json([error.as_dict() for error in found.errors])
-        raise typer.Exit(1) from None
-    if as_json:
-        terminal.out_json([])
 
 
 def graph(

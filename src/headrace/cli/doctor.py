@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ import typer
 
 from headrace.cli import terminal
 from headrace.cli.place import AppFile, AsJson, Bootstrap, connection_at, load_app, settings_at
-from headrace.doctor import checkpoints, outputs, pace, tables, topics
+from headrace.doctor import checkpoints, loops, outputs, pace, tables, topics
 from headrace.doctor.finding import Finding, Weight
 from headrace.engine import checkpoint, offsets, progress, version
 from headrace.errors import HeadraceError, LogError, RunError
@@ -59,15 +60,16 @@ class _Visit:
         queries = plan(graph)
         if isinstance(self.log, HeadraceError):
             yield Finding(Weight.BROKEN, "the log", self.log.what, str(self.log.found), self.log.fix)
+        yield from loops.examine(progress.latest(self.settings, self.graph.app), datetime.now(UTC))
         for query in queries:
-            yield from self._query(query, connection)
+            yield from self._query(graph, query, connection)
         if connection is not None:
             yield from topics.examine(graph, queries, connection)
             views = catalogue.views(connection, self.graph.app)
             declared = {name: view for name, view in views.items() if name in self.graph.names}
             yield from tables.examine(declared, self._postgres(), connection)
 
-    def _query(self, query: Query, connection: Connection | None) -> Iterator[Finding]:
+    def _query(self, graph: Graph, query: Query, connection: Connection | None) -> Iterator[Finding]:
         location = checkpoint.location(self.settings, self.graph.app, query.name)
         place = checkpoint.local(location)
         cut_off: list[Finding] = []
@@ -76,6 +78,7 @@ class _Visit:
             yield from cut_off
         whole = not any(finding.weight is Weight.BROKEN for finding in cut_off)
         if place is not None and connection is not None and whole:
+            yield from checkpoints.foreign(place, graph, query, connection)
             yield from checkpoints.left_in_the_middle(place, query, partial(offsets.retention_s, connection))
             yield from topics.gone(location, query, connection)
         yield from pace.examine(progress.history(self.settings, self.graph.app, query.name))

@@ -1,13 +1,9 @@
-"""How a command that goes on and on comes to its end: by a signal, or when its time is over."""
+"""How a command that goes on and on comes to its end when its time is over."""
 
 from __future__ import annotations
 
 import math
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -19,15 +15,10 @@ For = Annotated[
 ]
 
 
-@contextmanager
-def signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Let the handler take SIGINT and SIGTERM inside."""
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
+def ending_at(text: str | None) -> float:
+    """When `--for` is over, by the clock of `time.monotonic`."""
+    lasting = seconds(text)
+    return math.inf if lasting is None else time.monotonic() + lasting
 
 
 def seconds(text: str | None) -> float | None:
@@ -36,9 +27,3 @@ def seconds(text: str | None) -> float | None:
         return None if text is None else duration.parse(text) / 1000
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--for") from None
-
-
-def ending_at(text: str | None) -> float:
-    """When `--for` is over, by the clock of `time.monotonic`."""
-    lasting = seconds(text)
-    return math.inf if lasting is None else time.monotonic() + lasting

@@ -1,11 +1,12 @@
-"""The embedded servers from the command line, and what must be downloaded before the first run.
+"""The embedded servers from the command line.
 
 `up` leaves the parts running until `down`; parts that an app started belong to it and end with it. The password of
-PostgreSQL is printed only when it is asked for.
+PostgreSQL is printed only when it is asked for: by `env`, which is for programs, and by `status --show-url`.
 """
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from typing import Annotated
 
@@ -13,21 +14,14 @@ import typer
 
 from headrace.cli import terminal
 from headrace.cli.place import HERE, AsJson, Directory, settings_at
+from headrace.errors import PartError
 from headrace.parts import kafka, postgres
 from headrace.parts.embedded import Parts, PartStatus
-from headrace.parts.setup import install
 from headrace.settings import Settings
 
+_VARIABLES = {kafka.NAME: "HEADRACE_BOOTSTRAP", postgres.NAME: "HEADRACE_POSTGRES"}
+
 commands = typer.Typer(help="Start, stop and show the embedded Kafka and PostgreSQL.", no_args_is_help=True)
-
-
-def setup() -> None:
-    """Download and compile once what the first run would otherwise have to wait for."""
-    from headrace.engine.rehearsal import record
-
-    install(terminal.note)
-    record(terminal.note)
-    terminal.note("everything is there")
 
 
 @commands.command()
@@ -64,6 +58,26 @@ def status(
 ) -> None:
     """Show the address, the process and the health of each part."""
     _show(settings_at(directory), as_json, show_url)
+
+
+@commands.command()
+def env(directory: Directory = HERE, as_json: AsJson = False) -> None:
+    """Print the addresses of the parts as variables, for other programs and for the commands of another directory."""
+    settings = settings_at(directory)
+    parts = [part for part in Parts.status(settings) if part.running]
+    if not parts:
+        raise PartError(
+            "HR-115",
+            f"No part runs in {settings.directory}, and so there is no address to print.",
+            found="neither Kafka nor PostgreSQL answers",
+            fix="start them with `headrace parts up`, or name the app's directory with --directory",
+        )
+    found = {_VARIABLES[part.name]: _url(settings, part) or part.address or "" for part in parts}
+    if as_json:
+        terminal.out_json(found)
+        return
+    for name, value in found.items():
+        terminal.out(f"export {name}={shlex.quote(value)}")
 
 
 def _show(settings: Settings, as_json: bool, show_url: bool) -> None:

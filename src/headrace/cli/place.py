@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from headrace.app import App, load
+from headrace.cli import argument
 from headrace.errors import RunError
 from headrace.log.connection import Connection
 from headrace.parts import kafka, part
+from headrace.services import loading
 from headrace.settings import Settings
 
-AppFile = Annotated[
-    Path, typer.Argument(metavar="APP", show_default=False, help="The Python file that declares the app.")
-]
+AppFile = argument.AppFile
+AsJson = argument.AsJson
+load_app = loading.load_app
 Directory = Annotated[
     Path,
     typer.Option(
@@ -43,14 +42,7 @@ Bootstrap = Annotated[
         metavar="HOST:PORT", help="The address of Kafka, instead of that of the settings.", show_default=False
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 HERE = Path()
-
-
-def load_app(file: Path) -> App:
-    """The App in the file; what the file prints goes to standard error, because the result is ours."""
-    with redirect_stdout(sys.stderr):
-        return load(file)
 
 
 def settings_at(place: Path, **given: Any) -> Settings:

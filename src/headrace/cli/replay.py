@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli import table, terminal
-from headrace.cli.ending import signals
 from headrace.cli.place import AppFile, AsJson, Bootstrap, load_app, settings_at
 from headrace.cli.run import Checkpoints, Master
-from headrace.cli.servers import serving
 from headrace.cli.status import line
 from headrace.engine import captured
 from headrace.log.connection import Connection
+from headrace.services.servers import serving
+from headrace.services.stop import signals
 
 if TYPE_CHECKING:
     from headrace.engine.replay import Built
@@ -70,7 +70,8 @@ def replay(
         signal.signal(signal.SIGINT, stop)  # Spark takes it for itself when it starts
         terminal.note(text)
 
-    with signals(stop), serving(settings, source=captured.asks(graph)) as (parts, settings):
+    source = captured.asks(graph)
+    with signals(stop), serving(settings, source=source, report=terminal.note) as (parts, settings):
         built = build(
             graph,
             name,

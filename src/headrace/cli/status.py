@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
 from rich.console import Console
 from rich.live import Live
@@ -21,17 +21,20 @@ from rich.text import Text
 from headrace.cli import terminal
 from headrace.cli.place import HERE, AsJson, Directory, load_app, settings_at
 from headrace.engine import progress
-from headrace.engine.health import health, is_alive
+from headrace.engine.health import current
 from headrace.engine.progress import Progress
+from headrace.serve.observation.progress_files import ProgressFiles
 from headrace.settings import Settings
 
 WATCH_S = 1.0
+LINE_S = 5.0
 _HEADER = ("query", "mode", "events", "/s", "behind", "dead", "late", "repeats", "event time", "health")
+
+log = structlog.get_logger()
 
 
 def table(events: Sequence[Progress]) -> str:
     """The queries as text, a line each."""
-    now = datetime.now(UTC)
     rows = [
         (
             one.query,
@@ -43,7 +46,7 @@ def table(events: Sequence[Progress]) -> str:
             one.late,
             one.repeats,
             one.event_time,
-            health(one, now, is_alive(one)).sentence,
+            current(one).sentence,
         )
         for one in events
     ]
@@ -52,12 +55,11 @@ def table(events: Sequence[Progress]) -> str:
 
 def line(events: Iterable[Progress]) -> str:
     """The queries in one line."""
-    now = datetime.now(UTC)
     told = []
     for one in events:
         counts = [f"{one.rows_in:,} events", f"{one.rows_per_second:,}/s"]
         counts += [f"{count:,} {name}" for name, count in (("dead", one.dead), ("late", one.late)) if count]
-        sentence = terminal.safe(health(one, now, is_alive(one)).sentence)
+        sentence = terminal.safe(current(one).sentence)
         told.append(f"{one.query}: {sentence}, {', '.join(counts)}")
     return " | ".join(told)
 
@@ -71,6 +73,25 @@ def screen() -> Iterator[Callable[[Sequence[Progress]], None]]:
         return
     with Live(console=console, auto_refresh=False, transient=False) as live:
         yield lambda events: live.update(Text(terminal.safe(table(events), keep="\n")), refresh=True)
+
+
+def printer(*, as_json: bool) -> Callable[[Sequence[Progress]], None]:
+    """A function that tells of the queries: as JSON each event once, else in a line now and then."""
+    printed: dict[str, str] = {}
+    told = -LINE_S
+
+    def show(events: Sequence[Progress]) -> None:
+        nonlocal told
+        if as_json:
+            for event in events:
+                if printed.get(event.query) != event.at:
+                    printed[event.query] = event.at
+                    terminal.out_json(asdict(event))
+        elif events and time.monotonic() - told >= LINE_S:
+            told = time.monotonic()
+            log.info(line(events))
+
+    return show
 
 
 def status(
@@ -87,32 +108,45 @@ def status(
         raise typer.BadParameter("name the app by its file or by --app, not by both")
     if app is not None:
         directory, name = app, load_app(app).name
-    settings = settings_at(directory)
+    apps = _Apps(settings_at(directory))
     if not watch:
-        _show(settings, name, as_json)
+        _show(apps, name, as_json)
         return
     try:
         with screen() as shown:
             while True:
                 if as_json:
-                    _show(settings, name, as_json)
+                    _show(apps, name, as_json)
                 else:
-                    shown(_events(settings, name))
+                    shown(apps.latest(name))
                 time.sleep(WATCH_S)
     except KeyboardInterrupt:
         return
 
 
-def _show(settings: Settings, name: str | None, as_json: bool) -> None:
-    events, now = _events(settings, name), datetime.now(UTC)
+def _show(apps: _Apps, name: str | None, as_json: bool) -> None:
+    events = apps.latest(name)
     if as_json:
-        terminal.out_json([{**asdict(one), "health": asdict(health(one, now, is_alive(one)))} for one in events])
+        terminal.out_json([{**asdict(one), "health": asdict(current(one))} for one in events])
     elif not events:
         what = f"the app `{name}`" if name else "an app"
-        terminal.note(f"no run of {what} is known in {settings.directory}; --directory names another place")
+        terminal.note(f"no run of {what} is known in {apps.settings.directory}; --directory names another place")
     for one in sorted({one.app for one in events}) if not as_json else ():
         terminal.out(f"app {one}\n{table([event for event in events if event.app == one])}")
 
 
-def _events(settings: Settings, name: str | None) -> list[Progress]:
-    return [event for app in ([name] if name else progress.apps(settings)) for event in progress.latest(settings, app)]
+class _Apps:
+    """The apps that have run beside these settings, and what their files say; each look reads what is new."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._files: dict[str, ProgressFiles] = {}
+
+    def latest(self, name: str | None) -> list[Progress]:
+        """The last event of every query of the app, or of all."""
+        found: list[Progress] = []
+        for app in [name] if name else progress.apps(self.settings):
+            files = self._files.setdefault(app, ProgressFiles(self.settings, app))
+            files.look()
+            found += files.latest
+        return found

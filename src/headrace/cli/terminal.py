@@ -16,7 +16,6 @@ from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.text import Text
 
 from headrace.errors import HeadraceError
@@ -67,6 +66,8 @@ def fail(error: HeadraceError) -> None:
 
 def page(markdown: str) -> None:
     """A page, laid out for the terminal."""
+    from rich.markdown import Markdown  # no other command needs it
+
     Console().print(Markdown(markdown))
 
 

@@ -58,8 +58,8 @@ def gone(place: str, query: Query, connection: Connection) -> Iterator[Finding]:
             query.name,
             "records that it has not read yet are gone",
             lost,
-            f"restore the topic, or delete the checkpoint {place} to begin again with what the log still has; a longer"
-            " `retention=` gives more time",
+            "restore the topic, or begin again with what the log still has: `headrace reset app.py"
+            f" {query.node.name}`; a longer `retention=` gives more time",
         )
 
 

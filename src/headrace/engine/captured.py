@@ -1,8 +1,8 @@
 """What an app captures from PostgreSQL, and the columns of tables that leave them to the database.
 
 A query that begins takes the columns that the table has then. Its state holds rows of them, so it keeps them: a column
-that is added later is told of and left out, until the query is built anew (`headrace replay`). Where one of them is
-gone or has another type, the columns of today are taken, and the checkpoint says what does not fit.
+that is added later is reported and left out, until the query is built again (`headrace replay`). Where a column is gone
+or has another type, the columns of today are taken, and the checkpoint says what does not fit.
 
 The database is asked when a run starts, and only for such tables. A query that has begun starts without it.
 """
@@ -15,7 +15,7 @@ from headrace import names
 from headrace.capture import columns
 from headrace.capture.database import Away
 from headrace.capture.table import Captured
-from headrace.engine import checkpoint
+from headrace.engine import checkpoint, facts
 from headrace.engine.mode import Mode
 from headrace.errors import CaptureError, RunError
 from headrace.graph.connector import Outbox, Postgres
@@ -59,9 +59,7 @@ def known(
         tables = [node for node in _sources(graph, query, mode) if node.schema is None]
         asked |= {node.name: _asked(node, settings) for node in tables if node.name not in asked}
         # A batch has no state, so it takes what the database has.
-        kept = (
-            checkpoint.columns(checkpoint.location(settings, graph.app, query.name)) if mode is not Mode.BATCH else {}
-        )
+        kept = facts.columns(checkpoint.location(settings, graph.app, query.name)) if mode is not Mode.BATCH else {}
         found[query.name] = {
             node.name: _chosen(query, node, kept.get(node.name), asked[node.name], report) for node in tables
         }
@@ -92,7 +90,7 @@ def _asked(node: Source, settings: Settings) -> Schema | str:
     except Away as away:
         return str(away)
     except CaptureError as error:
-        if error.code not in ("HR-604", "HR-620"):
+        if error.code not in ("HR-604", "HR-620", "HR-623"):
             raise
         return error.what
     _check(node, there)

@@ -1,15 +1,22 @@
-"""Where a query keeps its place, and what it was when it began.
+"""Where a query keeps its place.
 
-One directory a query: Spark's offsets, commits and state, and `headrace.json` with what the state depends on: the
-topics that are read, the stateful operators, and the columns of tables that the database told. A declaration that no
-longer fits is refused before Spark touches the state, with the difference and the choices. A lock on `headrace.lock`
-(released by the system when the process ends, however it ends) keeps a second driver away. `headrace.live` is there
-while the last start was a live one. All three need a file system: under another URI none is done.
+One directory a query: Spark's offsets, commits and state, and `headrace.json` with what the state depends on
+(facts.py). `headrace.live` is there while the last start was a live one, `headrace.written` while rows of an unfinished
+live batch are in the query's topic (resumption.py), `headrace.reset` since the query was reset (reset.py).
+
+Two locks keep a second driver away. A run is two processes: Python holds `headrace.lock` from before it looks at the
+checkpoint, and Spark's process, the one that writes, `headrace.writer.lock` from before its first query starts. The
+system releases each when its process ends, however it ends, so when Python is killed alone nobody is let in before
+Spark's process has ended too. They are two files because Java's locks are of another kind than Python's (fcntl, flock),
+which a local file system keeps apart and a network file system does not.
+
+All of it needs a file system: under another URI none is done.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -18,16 +25,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from headrace.errors import Location, RunError
-from headrace.log.schema import Schema
 from headrace.settings import Settings
 
 LOGS = ("offsets", "commits")  # Spark's two: what a batch is to read, and that it has ended
-_FACTS = "headrace.json"
 _LOCK = "headrace.lock"
+_WRITER = "headrace.writer.lock"
+_WRITER_ENDS_S = 10.0  # it does within a fraction of a second, unless the machine is very busy
 _LIVE = "headrace.live"
+_WRITTEN = "headrace.written"
+_RESET = "headrace.reset"
+_PLAN_DIGITS = 16
 
 
 def location(settings: Settings, app: str, query: str) -> str:
@@ -45,7 +55,8 @@ def local(place: str) -> Path | None:
 
 @contextmanager
 def held(place: str, app: str, query: str) -> Iterator[None]:
-    """Hold the checkpoint for this process; a second holder is an error."""
+    """Hold the checkpoint for this process; a second holder is an error. Spark's process of a run that was killed ends
+    by itself and is waited for."""
     directory = local(place)
     if directory is None:
         yield
@@ -64,80 +75,43 @@ def held(place: str, app: str, query: str) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            lock.seek(0)
-            raise RunError(
-                "HR-306",
-                f"The query `{query}` of the app `{app}` runs already.",
-                found=f"process {lock.read().strip() or 'unknown'} holds {directory}",
-                fix="stop that run first; two runs of one query would write everything twice",
-            ) from None
+            raise taken(directory / _LOCK, app, query) from None
+        _wait_for_writer(directory / _WRITER, app, query)
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
         yield
 
 
-def columns(place: str) -> dict[str, Schema]:
-    """The columns that a query has taken from the database when it began, by table."""
+def writer(place: str) -> Path | None:
+    """The file whose lock is for Spark's process; None when the checkpoint is not on a file system of this machine."""
     directory = local(place)
-    file = directory / _FACTS if directory else None
-    if file is None or not file.exists():
-        return {}
-    told = json.loads(file.read_text(encoding="utf-8")).get("columns", {})
-    return {table: Schema.parse(ddl) for table, ddl in told.items()}
+    return directory / _WRITER if directory else None
 
 
-def check(
-    place: str,
-    query: str,
-    topics: Mapping[str, str],
-    operators: list[str],
-    where: Location,
-    *,
-    tables: Mapping[str, Schema] | None = None,
-) -> None:
-    """Compare with what the checkpoint was made for; the first start writes it down. `topics` are the identities of
-    those that are read, by name; `tables` have their columns from the database."""
-    directory = local(place)
-    if directory is None:
-        return
-    file = directory / _FACTS
-    facts: dict[str, Any] = {"topics": sorted(topics), "operators": operators}
-    facts["identities"] = dict(sorted(topics.items()))
-    if tables:
-        facts["columns"] = {table: schema.ddl for table, schema in sorted(tables.items())}
-    if not file.exists():
-        file.write_text(json.dumps(facts), encoding="utf-8")
-        return
-    before = json.loads(file.read_text(encoding="utf-8"))
-    if before == facts:
-        return
-    differences = [
-        f"{name} were {_listed(before.get(name, []))}, and are {_listed(facts[name])}"
-        for name in ("topics", "operators")
-        if before.get(name) != facts[name]
-    ]
-    anew = [name for name, known in before.get("identities", {}).items() if topics.get(name, known) != known]
-    if not differences and anew:
-        raise RunError(
-            "HR-309",
-            f"`{query}` cannot go on: {_listed(anew)} was deleted and made anew, so records that it has not read yet"
-            " may be gone.",
-            where=where,
-            found="; ".join(f"{name} was {before['identities'][name]}, and is {topics[name]}" for name in anew),
-            fix=f"delete the checkpoint {directory} to begin again with what the log has now",
-        )
-    if not differences:
-        file.write_text(json.dumps(facts), encoding="utf-8")
-        return
-    raise RunError(
-        "HR-307",
-        f"`{query}` was changed so that its state does not fit any more: {'; '.join(differences)}.",
-        where=where,
-        found=directory,
-        fix="build it beside the old one and switch (`headrace replay`, `headrace promote`), give the function a new"
-        " name, or delete the directory found to compute everything again from the log",
+def taken(lock: Path, app: str, query: str) -> RunError:
+    """The error of a lock that another process holds."""
+    holder = lock.read_text(encoding="utf-8").strip() if lock.exists() else ""
+    return RunError(
+        "HR-306",
+        f"The query `{query}` of the app `{app}` runs already.",
+        found=f"process {holder or 'unknown'} holds {lock.parent}",
+        fix="stop that run first; two runs of one query would write everything twice",
     )
+
+
+def _wait_for_writer(lock: Path, app: str, query: str) -> None:
+    until = time.monotonic() + _WRITER_ENDS_S
+    while lock.exists():
+        with lock.open("a") as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):
+                if time.monotonic() > until:
+                    raise taken(lock, app, query) from None
+            else:
+                return
+        time.sleep(0.1)
 
 
 def reached(place: str) -> dict[tuple[str, int], int]:
@@ -153,6 +127,15 @@ def reached(place: str) -> dict[tuple[str, int], int]:
     if not file.exists():
         return {}
     return covered(file.read_text(encoding="utf-8").splitlines()[2:])
+
+
+@dataclass(frozen=True)
+class Written:
+    """The ids of rows that are in a query's topic and unknown to its state, and the offsets up to which the query has
+    to read until it has made all of them again."""
+
+    until: Mapping[tuple[str, int], int]
+    ids: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -177,29 +160,72 @@ def finished(place: str) -> Finished | None:
     return Finished(str(query), max(batches(directory / "commits"), default=-1))
 
 
-def was_live(place: str) -> bool:
-    """Whether the query was started live the last time, so that what it has written may be ahead of its state."""
+def live_since(place: str) -> dict[int, int] | None:
+    """Where the partitions of the query's topic ended when it was first started live, so that what it has written from
+    there on may be ahead of its state; None when the last start was not a live one."""
     directory = local(place)
-    return directory is not None and (directory / _LIVE).exists()
+    file = directory / _LIVE if directory else None
+    if file is None or not file.exists():
+        return None
+    return {
+        int(partition): offset for partition, offset in json.loads(file.read_text(encoding="utf-8") or "{}").items()
+    }
 
 
-def note_live(place: str, live: bool) -> None:
-    """Remember how the query is started; before it is."""
+def note_live(place: str, ends: Mapping[int, int] | None) -> None:
+    """Remember how the query is started, before it is: where its topic ends when it is live, or None."""
     directory = local(place)
     if directory is None:
         return
-    if live:
-        (directory / _LIVE).touch()
-    else:
+    if ends is None:
         (directory / _LIVE).unlink(missing_ok=True)
+    else:
+        _write(directory / _LIVE, json.dumps(ends))
+
+
+def written(place: str) -> Written | None:
+    """The rows in the query's topic that were not finished when the query was last started."""
+    directory = local(place)
+    file = directory / _WRITTEN if directory else None
+    if file is None or not file.exists():
+        return None
+    until, *ids = file.read_text(encoding="utf-8").splitlines()
+    return Written(covered([until]), frozenset(ids))
+
+
+def note_written(place: str, written: Written | None) -> None:
+    """Note them, or that there are none."""
+    directory = local(place)
+    if directory is None:
+        return
+    if written is None:
+        (directory / _WRITTEN).unlink(missing_ok=True)
+        return
+    until: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(written.until.items()):
+        until.setdefault(topic, {})[str(partition)] = offset
+    _write(directory / _WRITTEN, "\n".join([json.dumps(until), *sorted(written.ids)]))
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file so that it is there whole or not at all."""
+    part = file.with_name(f".{file.name}.part")
+    with part.open("w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    part.replace(file)
 
 
 def covered(end_offsets: Iterable[str]) -> dict[tuple[str, int], int]:
-    """The next offsets after a batch, by topic and partition, from the JSON of its sources; `-` had nothing to read."""
+    """The next offsets after a batch, by topic and partition, from the JSON of its sources; `-` had nothing to read.
+    Where a topic is read more than once, those of the slowest reader."""
     found: dict[tuple[str, int], int] = {}
     for text in end_offsets:
         for topic, partitions in (json.loads(text) if text.startswith("{") else {}).items():
-            found |= {(topic, int(partition)): int(offset) for partition, offset in partitions.items()}
+            for partition, offset in partitions.items():
+                place = topic, int(partition)
+                found[place] = min(int(offset), found.get(place, int(offset)))
     return found
 
 
@@ -224,6 +250,57 @@ def check_remembered(place: str, query: str, retention_s: Callable[[], float], w
         )
 
 
+def is_new(place: str) -> bool:
+    """Whether Spark has never begun with this checkpoint, so that it has no identity yet."""
+    directory = local(place)
+    return directory is not None and not (directory / "metadata").exists()
+
+
+def has_begun(directory: Path) -> bool:
+    """Whether a batch has begun, so that there is state, and something that depends on how the query was declared."""
+    return any(batches(directory / log) for log in LOGS)
+
+
+def begun(place: str) -> tuple[int, str | None]:
+    """The last batch that was begun, -1 before the first; and, if it has not finished, how it is planned, in the form
+    in which the log records it (the kernel's BatchPlan)."""
+    directory = local(place)
+    planned = batches(directory / "offsets") if directory else []
+    if directory is None or not planned:
+        return -1, None
+    if planned[-1] in batches(directory / "commits"):
+        return planned[-1], None
+    plan = (directory / "offsets" / str(planned[-1])).read_bytes()
+    return planned[-1], hashlib.sha256(plan).hexdigest()[:_PLAN_DIGITS]
+
+
+def reset(place: str) -> Literal["begun", "done"] | None:
+    """Whether the query was reset, and how far that has come."""
+    directory = local(place)
+    file = directory / _RESET if directory else None
+    if file is None or not file.exists():
+        return None
+    return "done" if file.read_text(encoding="utf-8") == "done" else "begun"
+
+
+def note_reset(place: str, state: Literal["begun", "done"]) -> None:
+    """Remember how far a reset has come."""
+    if (directory := local(place)) is not None:
+        _write(directory / _RESET, state)
+
+
+def clear(place: str) -> None:
+    """Remove the checkpoint, but not the lock that is held on it, nor what is remembered of its reset."""
+    directory = local(place)
+    for file in directory.iterdir() if directory is not None else ():
+        if file.name in (_LOCK, _RESET):
+            continue
+        if file.is_dir() and not file.is_symlink():
+            shutil.rmtree(file)
+        else:
+            file.unlink()
+
+
 def batches(directory: Path) -> list[int]:
     """The batches that one of Spark's two logs, `offsets` or `commits`, has a file of, in order."""
     return sorted(int(file.name) for file in directory.glob("[0-9]*") if file.name.isdigit())
@@ -236,20 +313,15 @@ def forget(log: Path, batch: int) -> None:
 
 
 def clear_unfinished(place: str) -> None:
-    """Remove what a kill has left and Spark will not start beside: parts of files of the two logs, and the state of a
-    first batch that never ended, which belongs to nothing."""
+    """Remove what a kill has left and what would stop Spark from starting: parts of files of the two logs, and the
+    state of a first batch that never ended."""
     directory = local(place)
     if directory is None:
         return
-    logs = [directory / name for name in LOGS]
-    for log in logs:
+    for log in (directory / name for name in LOGS):
         sums = {f".{batch}.crc" for batch in batches(log)}
         for file in log.glob(".*"):
             if file.name not in sums:
                 file.unlink()
-    if not any(batches(log) for log in logs):
+    if not has_begun(directory):
         shutil.rmtree(directory / "state", ignore_errors=True)
-
-
-def _listed(values: list[str]) -> str:
-    return ", ".join(values) if values else "none"

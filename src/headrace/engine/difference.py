@@ -2,8 +2,8 @@
 
 - A view is what its keys hold at the end of the topic: a row is added, removed, or changed under its key.
 - A stream is a bag of rows: a row whose `change` is `-` takes one away that `+` put there. A row is added or removed as
-  often as one of the two has it more often; nothing is changed, for no key says which row it was. Repeats of live mode
-  are passed over (log/distinct.py).
+  often as one of the two has it more often; nothing is changed, because no key says which row it was. Repeats of live
+  mode are skipped (log/distinct.py).
 
 Rows are equal when their columns are, in whatever order, and numbers by their value; null is the same as no column.
 Both topics are held in memory while they are compared, the rows of a view as they stand in the log.

@@ -1,10 +1,10 @@
-"""Where in the app a query failed, read out of what Spark says of it.
+"""Where in the app a query failed, found in what Spark says of the failure.
 
-The line is that of a Python function that raised; or the call of which Spark says that it made the expression; or, for
-an expression that was written as SQL, the first line of the query's functions in which its text stands. Lines of
-Headrace, PySpark and other installed packages are passed over.
+The line is that of a Python function that raised; or the call that made the expression, as Spark names it; or, for an
+expression that was written as SQL, the first line of the query's functions with its text. Lines of Headrace, PySpark
+and other installed packages are skipped.
 
-The record that the task had at hand is told by the kernel (its Origin). Rows go to Python functions in groups, so there
+The kernel names the record that the task was processing (its Origin). Rows go to Python functions in groups, so there
 it is the last one of a group, and the row that failed may be some rows before it.
 """
 

@@ -6,18 +6,18 @@ checked here, so that a mistake is shown at the function's own line and not insi
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headrace import names
-from headrace.engine import views
+from headrace.compiler.function import called
+from headrace.engine import refusal, udf_types, views
 from headrace.engine.mode import Mode
-from headrace.errors import HeadraceError, Location, RunError
+from headrace.errors import DeclarationError, HeadraceError, RunError
 from headrace.graph.graph import Graph
 from headrace.graph.node import Derived, Node, Source
 from headrace.graph.plan import Query
@@ -59,51 +59,46 @@ class Frames:
     starts: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, Mapping[str, Schema]] = field(default_factory=dict)
 
-    def result(self, query: Query) -> tuple[DataFrame, bridge.Build]:
-        """The rows of a query, and the operators that it has."""
+    def result(self, query: Query, *, identified: bool = False) -> tuple[DataFrame, bridge.Build]:
+        """The rows of a query, and its operators. Rows carry their ids in live mode, and where they have to be
+        `identified`."""
         late_topic = names.late_topic(query.node.topic)
         live, view = self.mode is Mode.LIVE, query.node.kind == "view"
-        build = bridge.Build(query.name, late_topic, self.connection.spark(), live=live, view=view)
+        build = bridge.Build(query.name, late_topic, self.connection.spark(), live=live, view=view, run=self.run)
+        build.identified = identified
         if self.mode is Mode.EXACT:
-            build.sink, build.run = names.sink(self.graph.app, query.name), self.run
+            build.sink = names.sink(self.graph.app, query.name)
         with bridge.building(build):
             rows = self._call(query, query.node)
         self.schemas[query.node.name] = rows.schema
         return rows, build
 
-    def records(self, query: Query) -> tuple[DataFrame, bridge.Build]:
-        """The rows of a query as records for its topic, and the operators that it has."""
-        rows, build = self.result(query)
+    def records(self, query: Query, written: bridge.Written | None = None) -> tuple[DataFrame, bridge.Build]:
+        """The rows of a query as records for its topic, without those that are `written`, and the operators that it
+        has."""
+        rows, build = self.result(query, identified=written is not None)
         if build.view:
             with bridge.building(build):
                 rows = to_upserts(rows, query.node.key, query.node.where)
             return bridge.encode_view(rows, query.node.key, views.columns(rows.schema).names, build), build
         sign.refuse_moving(rows, f"The result of `{query.node.name}`", query.node.where)
-        return bridge.encode(rows, query.node.key, query.node.partitions, build), build
+        written = None if sign.is_table(rows) else written
+        return bridge.encode(rows, query.node.key, query.node.partitions, build, written), build
 
     def _call(self, query: Query, node: Derived) -> DataFrame:
         arguments = [self._input(query, self.graph.node(name)) for name in node.inputs]
-        given = (f"{name}({', '.join(rows.columns)})" for name, rows in zip(node.inputs, arguments, strict=True))
         try:
-            rows = node.function(*arguments)
+            with refusal.quiet(), udf_types.checked():
+                rows = called(node.function, arguments)
+        except DeclarationError as error:
+            if error.where is not None:
+                raise
+            raise DeclarationError(error.code, error.what, where=node.where, found=error.found, fix=error.fix) from None
         except HeadraceError:
             raise
-        except PySparkException as error:
-            raise RunError(
-                "HR-302",
-                f"The function `{node.name}` cannot be turned into a plan: {_first_line(error)}",
-                where=_place(error, node),
-                found=", ".join(given),
-                fix="correct the expression; the columns found are those that the function is given",
-            ) from error
-        except Exception as error:
-            raise RunError(
-                "HR-302",
-                f"The function `{node.name}` raised {type(error).__name__}: {error}",
-                where=_place(error, node),
-                found=f"{type(error).__name__}",
-                fix="correct the function; it is called once, with DataFrames, when the run starts",
-            ) from error
+        except (Exception, SystemExit) as error:
+            given = {name: rows.columns for name, rows in zip(node.inputs, arguments, strict=True)}
+            raise refusal.of_call(error, node, given) from error
         self._check(node, rows)
         return rows
 
@@ -117,6 +112,12 @@ class Frames:
                 fix="return the DataFrame that holds the result",
             )
         sign.refuse_lost(rows, f"The result of `{node.name}`", node.where)
+        if rows.isStreaming:
+            try:
+                with refusal.quiet():
+                    bridge.check_streaming(rows)
+            except PySparkException as error:
+                raise refusal.of_plan(error, node) from error
         prefix = names.COLUMN_PREFIX
         inexact = [f.name for f in rows.schema.fields if f.name in node.key and not is_key(f.dataType)]
         for problem, columns in (
@@ -220,15 +221,3 @@ class Frames:
             return rows
         rows = mark(rows, time)
         return rows if clock is None else bridge.follow(rows, quoted(time.column), clock)
-
-
-def _place(error: Exception, node: Derived) -> Location:
-    """The deepest line of the user's code in the traceback, else the declaration."""
-    code = getattr(node.function, "__code__", None)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if code and f.filename == code.co_filename]
-    return Location(frames[-1].filename, frames[-1].lineno or node.where.line) if frames else node.where
-
-
-def _first_line(error: PySparkException) -> str:
-    text = str(error.getMessage() if isinstance(error, AnalysisException) else error)
-    return text.strip().splitlines()[0] if text.strip() else type(error).__name__

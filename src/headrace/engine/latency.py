@@ -1,12 +1,13 @@
 """How long a query takes: from the time of a record that it reads to the time at which its result is in the log.
 
 The kernel counts the records that a query has written in buckets of milliseconds (its Latencies), from the beginning of
-the run. What was counted in the last `WINDOW_S` seconds tells the median and the 99th percentile; a query that has
-written nothing in that time tells none. A bucket is an eighth of its value wide, and its middle is told.
+the run. What was counted in the last `WINDOW_S` seconds gives the median and the 99th percentile; a query that has
+written nothing in that time has none. A bucket is an eighth of its value wide, and the middle of the bucket is given.
 
-The time of a record is the one that it has in Kafka. Live, a result is measured by its own such time; exact, by the end
-of the transaction, for it is not seen before. A result that takes several records at once counts from the mean of their
-times; one that was brought forth by time alone is not measured.
+The time of a record is its timestamp in Kafka. Live, the end is the timestamp of the result; exact, it is the end of
+the transaction, because the result is not visible before. A result of several records counts from the mean of their
+times; a result that only the passing of time has caused is not measured. Rows go to a Python function in groups, and
+behind it each counts like the last of its group.
 """
 
 from __future__ import annotations

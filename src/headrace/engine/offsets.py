@@ -2,7 +2,7 @@
 
 Spark keeps its offsets in the checkpoint. What a query has consumed is also committed to the group
 `headrace.<app>.<query>`, for monitoring and for readers who wait for what they wrote: nothing is ever started from it.
-In exact mode that is what a finished batch has covered; in live mode what a wave has found worked off (wave.py).
+In exact mode that is what a finished batch has covered; in live mode what is completed (completed.py).
 
 It is committed by a consumer that reads nothing. An admin client could do it too, but one that asks a group's
 coordinator while a broker goes away may abort the whole process (librdkafka issue 4605).
@@ -41,8 +41,8 @@ def read_so_far(gauges: Iterable[Gauge], query: str) -> dict[tuple[str, int], in
     return found
 
 
-class Groups:
-    """The groups of an app's queries, until it is closed."""
+class ConsumerGroups:
+    """The consumer groups of an app's queries; `close` leaves them."""
 
     def __init__(self, connection: Connection, app: str) -> None:
         self._connection = connection
@@ -86,7 +86,7 @@ class Groups:
 
 
 def lost(connection: Connection, reached: Offsets) -> list[str]:
-    """What cannot be read any more of the records after these offsets, as text."""
+    """Which of the records after these offsets cannot be read any more, as text."""
     found: list[str] = []
     for name in sorted({name for name, _ in reached}):
         for place in topics.describe_partitions(connection, name):
@@ -115,21 +115,21 @@ def retention_s(connection: Connection) -> float:
 
 
 def ends(admin: AdminClient, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """The next offset that will be written, by topic and partition. KafkaException when the log does not answer, also
-    when no place is asked for."""
+    """Where readers of committed records come to an end, by topic and partition. KafkaException when the log does not
+    answer, also when no place is asked for."""
     wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for topic, partition in places}
     if not wanted:
         admin.list_topics(timeout=_SECONDS)
         return {}
     try:
-        return _ends(admin, wanted)
+        return _ends(admin, wanted, isolation_level=IsolationLevel.READ_COMMITTED)
     except KafkaException:
         admin.list_topics(timeout=_SECONDS)  # a client that goes on with the leaders it knows is refused for ever
-        return _ends(admin, wanted)
+        return _ends(admin, wanted, isolation_level=IsolationLevel.READ_COMMITTED)
 
 
 def visible(connection: Connection, names: Iterable[str], *, seconds: float) -> bool:
-    """Until readers of committed records see all that is in these topics; whether they do in time.
+    """Wait until readers of committed records see all that is in these topics; whether they do in time.
 
     A commit is certain when the log has noted it, and visible when it is marked in every partition, a moment later.
     """

@@ -1,9 +1,9 @@
-"""What a running query tells about itself, as frozen events in a file that other processes read.
+"""The progress of a running query: frozen events in a file that other processes read.
 
 Each query of a run appends one JSON line a second to `<state>/runs/<app>/<query>.jsonl`; `headrace status` and the
-console read the last ones. The file is local on purpose: it still tells what is wrong when the log cannot be reached.
-It is cut to its second half when it passes `MOST_BYTES`, so it stays bounded. Counts are of this run; rows that are
-read again after a crash are counted again.
+console read the last ones. The file is local on purpose: it still says what is wrong when the log cannot be reached. It
+is cut to its second half when it is larger than `MOST_BYTES`. Counts are of this run; rows that are read again after a
+crash are counted again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from headrace.engine.lines import append
 from headrace.settings import Settings
 
 MOST_BYTES = 4_000_000
@@ -32,6 +33,8 @@ class Progress:
     `seconds`; `skipped` counts changes of a table that is paused.
     `rows_out` are records that are in the log; `latency_p50_ms` and `latency_p99_ms` say how long those of the last
     seconds took (engine/latency.py).
+    Of a follower, `oldest` is the time of the oldest record that it has read and not applied, `doing` the step of its
+    loop in words, and `step` when that step began: the loop itself says so, and not the thread that writes this.
     `phases` are the milliseconds of the last batch by Spark's names for its phases. Of a failure, `place` is the line
     of the app that it happened in, as `file:line`, `record` where the row at hand came from, as
     `topic[partition]@offset`, and `trace` what Spark said of it, shortened.
@@ -65,6 +68,9 @@ class Progress:
     skipped: int = 0
     wal: Mapping[str, float] = field(default_factory=dict)
     phases: Mapping[str, int] = field(default_factory=dict)
+    oldest: str | None = None
+    doing: str | None = None
+    step: str | None = None
     error: str | None = None
     place: str | None = None
     record: str | None = None
@@ -82,21 +88,25 @@ def directory(settings: Settings, app: str) -> Path:
     return settings.state / "runs" / app
 
 
-def write(settings: Settings, progress: Progress) -> None:
-    """Append an event to its query's file."""
+def write(settings: Settings, progress: Progress) -> str | None:
+    """Append an event to the file of its query. When that is not possible, give the reason: a run goes on without
+    it."""
     file = directory(settings, progress.app) / f"{progress.query}.jsonl"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a", encoding="utf-8") as out:
-        out.write(json.dumps(asdict(progress), separators=(",", ":")) + "\n")
-    if file.stat().st_size > MOST_BYTES:
-        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-        shorter = file.with_suffix(".new")
-        shorter.write_text("".join(lines[len(lines) // 2 :]), encoding="utf-8")
-        shorter.replace(file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        append(file, json.dumps(asdict(progress), separators=(",", ":")))
+        if file.stat().st_size > MOST_BYTES:
+            lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+            shorter = file.with_suffix(".new")
+            shorter.write_text("".join(lines[len(lines) // 2 :]), encoding="utf-8")
+            shorter.replace(file)
+    except OSError as error:
+        return f"progress cannot be written to {file.parent}: {error.strerror or error}"
+    return None
 
 
 def history(settings: Settings, app: str, query: str, last: int = 600) -> list[Progress]:
-    """The last events of a query, the oldest first; a line that a crash cut off is passed over."""
+    """The last events of a query, the oldest first; a line that a crash cut off is skipped."""
     file = directory(settings, app) / f"{query}.jsonl"
     if not file.exists():
         return []

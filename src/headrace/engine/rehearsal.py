@@ -6,6 +6,7 @@ its own; `session` then uses what was recorded. When that is there already, noth
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import tempfile
@@ -50,7 +51,7 @@ def rehearse(options: str) -> list[str]:
     from headrace.settings import Settings
 
     app = App("rehearsal")
-    app.stream("events", schema="id string, at timestamp", event_time="at", id="id")
+    app.source("events", schema="id string, at timestamp", event_time="at", id="id")
 
     @app.stream
     def unique(events: DataFrame) -> DataFrame:
@@ -61,7 +62,10 @@ def rehearse(options: str) -> list[str]:
         with Parts.start(settings) as parts:
             given = {"spark.driver.extraJavaOptions": options}
             spark = session("headrace-rehearsal", settings=given, log=Path(scratch, "spark.log"))
-            started = [child.cmdline() for child in psutil.Process().children(recursive=True)]
+            started: list[list[str]] = []
+            for child in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):  # one that has ended is still listed for a while
+                    started.append(child.cmdline())
             with Run.start(app, mode=Mode.LIVE, settings=settings, bootstrap=parts.bootstrap, spark=spark) as run:
                 with Producer(run.connection) as producer:
                     producer.send("events", {"id": "a", "at": datetime.now(UTC)})

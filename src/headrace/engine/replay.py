@@ -1,14 +1,14 @@
-"""A version of a query, built from history beside the one that is current.
+"""A version of a query, built from history beside the current one.
 
     what does it read, and from where → run it in exact mode, alone → it has read what was there when it began → built
 
-The version runs as any query does, with a checkpoint, a topic and transactions of its own (version.py), so a crash
-loses and doubles nothing: called again, it goes on. It ends when it has worked off what its topics held at its start;
-where nothing has come since, its watermark has come to the newest event too. Called for a version that is built, it
-reads what has come since. The current version may run meanwhile, or not.
+The version runs like any query, with a checkpoint, a topic and transactions of its own (version.py), so a crash loses
+and doubles nothing: called again, it goes on. It ends when it has processed what its topics held at its start; where
+nothing has come since, its watermark has come to the newest event too. Called for a version that is built, it reads
+what has come since. The current version may run at the same time.
 
-The catalogue knows of a version before anything of it is made. It says where it began and what the function was: one
-that was begun with another function, or elsewhere, is not gone on with (HR-322).
+The catalogue knows of a version before anything of it is made. It says where the version began and what the function
+was: with another function, or another beginning, it is not continued (HR-322).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 
-from headrace.engine import checkpoint, difference, version
+from headrace.engine import checkpoint, difference, unread, version
 from headrace.engine.difference import Difference
 from headrace.engine.mode import Mode
 from headrace.engine.progress import Progress
@@ -125,7 +125,7 @@ def compare(versions: Versions, built: Version, connection: Connection, settings
 
 
 def _begun(versions: Versions, chosen: str, start: str | None, connection: Connection) -> Version:
-    """What the catalogue says of the version, where it was begun before; else it is told now."""
+    """What the catalogue says of the version, where it was begun before; else it is entered now."""
     graph, query = versions.query(chosen)
     place = _start(start, graph, query, connection) if start is not None else None
     known = versions.there.get(chosen)
@@ -295,4 +295,7 @@ def _behind(versions: Versions, one: str, connection: Connection, settings: Sett
     read = {topic for topic, _ in at} & set(topics.names(connection))
     if read:
         ends = topics.ends_of(connection, read)
-    return sum(max(0, end - at.get(place, 0)) for place, end in ends.items())
+    below = {place: at.get(place, 0) for place, end in ends.items() if at.get(place, 0) < end}
+    with connection.translated(f"asking what {query.name} has yet to read"):
+        found = unread.following(connection, below)
+    return sum(ends[place] - one.to for place, one in found.items() if one.to < ends[place])

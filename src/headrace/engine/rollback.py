@@ -1,47 +1,42 @@
-"""The topic of a live view is taken back to where the query's checkpoint is, before the query starts.
+"""Sets the topic of a live view back to where the query's checkpoint is, before the query starts.
 
-A live query writes as records come, and keeps its state only where a batch ends. So after a crash or a stop the topic
-is ahead of the state, by what the unfinished batch has written. That batch is run again, and need not take the same
-course: rows of several partitions come in another order. What the first run has told and the second does not would
-stand in the view for ever.
+A live query writes as records come, and saves its state only at the end of a batch. So after a crash or a stop the
+topic is ahead of the state, by what the unfinished batch has written. That batch is run again, and its results need not
+be the same: rows of several partitions come in another order. A key that only the first run has written would stay in
+the view for ever.
 
-So every key whose last record is of an unfinished batch gets the value that it had before: that of its last record of a
-finished batch or of anybody else, or none. Then the topic says what the state says, and whatever the second run tells
-leads to the right view. Each record of a live view has the id of its query and its batch in the header
-`headrace.batch`; those of other checkpoints are anybody else's, so that a deleted one takes nothing with it.
+So every key whose last record is of an unfinished batch gets the value that it had before: that of its last record that
+is of a finished batch or of another writer, or none. Then the topic says what the state says, and the second run leads
+to the right view. Records of other checkpoints count as those of another writer (unfinished.py), so a deleted
+checkpoint removes nothing.
 
 **Readers** see rows of the last minutes go back and come again. What is written here has no header, goes to the
 partition of the record that it follows, and is in the log before the query starts.
 
-**A crash** in between is harmless: a key that was taken back ends in a record that needs nothing, and the next start
-does the others.
+**A crash** in between is harmless: a key that was set back ends in a record that needs nothing, and the next start does
+the others.
 
-**The cost** where nothing is to be done is a look at the end of every partition, back to the last record of a finished
-batch. Where there are keys to take back, a second look goes back from the end until each has its value before; for a
-key that had none that is the whole partition. Each look begins with the last `FIRST_LOOK` records and takes
-`FURTHER` times as many as long as it has to, so at most a seventh is read twice. In memory are only those keys and
-their values.
+**The cost**, where nothing is to be done, is a look at the end of every partition, back to the last record of a
+finished batch. Where keys are to be set back, a second look goes back from the end until each has its earlier value;
+for a key that had none, that is the whole partition. Only those keys and their values are in memory.
 
-**Limits.** Compaction may have taken a value before: a view's topic is made so that it leaves the last day alone
-(`log/topic.py`). What an executor still writes when it outlives its driver comes too late to be found. A checkpoint
-that is not on a file system cannot be asked, and then nothing is taken back.
+**Limits.** Compaction may have removed an earlier value: the topic of a view is configured so that its last day is not
+compacted (`log/topic.py`). What an executor still writes when it outlives its driver comes too late to be found. A
+checkpoint that is not on a file system cannot be asked, and then nothing is set back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headrace import names
 from headrace.engine.checkpoint import Finished
+from headrace.engine.unfinished import batch_of, look_back
 from headrace.log.connection import Connection
-from headrace.log.consumer import Record, read
+from headrace.log.consumer import Record
 from headrace.log.producer import Producer
-from headrace.log.topic import PartitionDescription, describe_partitions
-
-FIRST_LOOK = 2_000
-FURTHER = 8
+from headrace.log.topic import describe_partitions
 
 Key: TypeAlias = tuple[int, bytes]
 """A key in a partition."""
@@ -56,8 +51,9 @@ class Change:
     value: bytes | None
 
 
-def due(connection: Connection, topic: str, finished: Finished) -> list[Change]:
-    """What has to be written so that the topic says what it said when the batch was finished."""
+def due(connection: Connection, topic: str, finished: Finished, since: Mapping[int, int] | None = None) -> list[Change]:
+    """What has to be written so that the topic says what it said when the batch was finished; what was written before
+    the offsets of `since`, by partition, is not of an unfinished batch."""
     places = describe_partitions(connection, topic)
     touched: set[Key] = set()
 
@@ -66,7 +62,7 @@ def due(connection: Connection, topic: str, finished: Finished) -> list[Change]:
         touched.update(found)
         return seen
 
-    _look_back(connection, topic, places, ends)
+    look_back(connection, topic, places, ends, since)
     before: dict[Key, bytes | None] = {}
 
     def values(records: Iterable[Record]) -> set[int]:
@@ -75,7 +71,7 @@ def due(connection: Connection, topic: str, finished: Finished) -> list[Change]:
         return {place.partition for place in places} - missing
 
     hit = {partition for partition, _ in touched}
-    _look_back(connection, topic, [place for place in places if place.partition in hit], values)
+    look_back(connection, topic, [place for place in places if place.partition in hit], values)
     return [Change(partition, key, before.get((partition, key))) for partition, key in sorted(touched)]
 
 
@@ -92,7 +88,7 @@ def unfinished(records: Iterable[Record], finished: Finished) -> tuple[set[Key],
     found: set[Key] = set()
     seen: set[int] = set()
     for record in records:
-        batch = _batch(record, finished.query)
+        batch = batch_of(record, finished.query)
         if batch is not None and batch <= finished.batch:
             seen.add(record.partition)
         if record.key is None:
@@ -110,29 +106,7 @@ def settled(records: Iterable[Record], finished: Finished, keys: Collection[Key]
     for record in records:
         if record.key is None or (record.partition, record.key) not in keys:
             continue
-        batch = _batch(record, finished.query)
+        batch = batch_of(record, finished.query)
         if batch is None or batch <= finished.batch:
             found[record.partition, record.key] = record.value
     return found
-
-
-def _look_back(
-    connection: Connection,
-    topic: str,
-    places: Sequence[PartitionDescription],
-    look: Callable[[Iterable[Record]], set[int]],
-) -> None:
-    """Show the last records of the partitions, ever more of them, until `look` names a partition as seen enough of, or
-    its beginning is reached."""
-    size = FIRST_LOOK
-    while places:
-        start = {place.partition: max(place.first, place.next - size) for place in places}
-        seen = look(read(connection, topic, start=start))
-        places = [p for p in places if p.partition not in seen and start[p.partition] > p.first]
-        size *= FURTHER
-
-
-def _batch(record: Record, query: str) -> int | None:
-    """The batch of this query that wrote a record; None when anybody else did."""
-    of, _, batch = (record.header(names.HEADER_BATCH) or "").rpartition(":")
-    return int(batch) if of == query and batch.isdecimal() else None

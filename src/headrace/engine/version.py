@@ -1,17 +1,17 @@
-"""Versions of what a query writes: which one is current, how another becomes it, and how one ends.
+"""Versions of what a query writes: which one is current, how another becomes current, and how one is removed.
 
 A version is a query of its own: `totals` in the version `v2` is the query `totals.v2` with the topic `totals.v2`, so
 with a checkpoint, a consumer group and transactions of its own. What is declared and was never replayed is the version
-`first`. One record of the catalogue says which version is current (log/catalogue.py): runs, followers and servers go by
-it, so writing it is the switch, and there is no moment between two versions.
+`first`. One record of the catalogue says which version is current (log/catalogue.py), and runs, followers and servers
+use that one. So writing the record is the switch, and there is no moment between two versions.
 
 **Who holds the switch.** A run holds the checkpoints of the versions that it runs, and looks at the catalogue again
 when it has them; a switch holds the checkpoints of both versions. So no run goes on with a version that is not current:
 a switch is refused while one runs (HR-324), and a run that was overtaken does not start (HR-328). Checkpoints that are
 not on a file system cannot be held: there a run goes on with the version that it has begun with until it ends.
 
-**A crash** in the middle of `promote` leaves the old version current or the new one. `drop` first marks the version,
-so that what is half gone neither becomes current nor goes on; called again, it takes away the rest.
+**A crash** in the middle of `promote` leaves the old version current or the new one. `drop` first marks the version, so
+that a version that is partly removed neither becomes current nor goes on; called again, it removes the rest.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def overtaken(graph: Graph, found: Graph) -> RunError | None:
                 f"`{mine.name}` was switched to another version while the run started.",
                 where=mine.where,
                 found=f"it began with {mine.version}, and {theirs.version} is current",
-                fix="start it again: it goes by what is current",
+                fix="start it again: it then uses what is current",
             )
     return None
 
@@ -141,7 +141,7 @@ def check_name(version: str) -> None:
 
 
 def code(query: Query) -> str | None:
-    """What tells whether the functions of a query are the same, whatever their layout and comments; None where their
+    """A text that is the same when the functions of a query are, whatever their layout and comments; None where their
     source is not known. What they call is not looked at."""
     try:
         sources = [inspect.getsource(node.function) for node in (*query.fused, query.node)]
@@ -166,7 +166,7 @@ def held(settings: Settings, app: str, query: str, *versions: str) -> Iterator[N
                     "HR-324",
                     f"The version `{version}` of `{query}` runs.",
                     found=error.found,
-                    fix="stop that run first, and start it again afterwards: it then goes by what is current",
+                    fix="stop that run first, and start it again afterwards: it then uses what is current",
                 ) from None
         yield
 

@@ -1,16 +1,17 @@
 """A topic from given positions on, in batches of what has arrived.
 
-A batch waits for its first record only and then takes along what is there, so a single change is handed on at once and
-a follower that is behind gets full batches. Positions step over transaction markers at the end of a partition, so that
-there they equal the end offset. Only committed records are seen.
+A batch waits only for its first record and then takes what is there, so a single change is passed on at once and a
+follower that is behind gets full batches. Positions step over transaction markers at the end of a partition, so that
+they equal the end offset there. Only committed records are seen.
 
-A position that the topic does not hold is an error that names the lost range (HR-404), never a jump. Compaction is no
-loss: what it takes away was replaced by a later record. A deletion is different: Kafka forgets it after
-`delete.retention.ms`, and who was away for longer would keep the row for ever. That is an error too (HR-405).
+A position that the topic does not hold is an error that names the lost range (HR-404), never a jump. Compaction loses
+nothing: what it removes was replaced by a later record. A deletion is different: Kafka forgets it after
+`delete.retention.ms`, and a follower that was away for longer would keep the row for ever. That is an error too
+(HR-405).
 
-A topic that is deleted and made again while it is read may soon hold the offset that was to come next, and the client
-goes on there without a word. So the id of the topic is asked for at most a second after records came. What was applied
-until then is of the new topic; the store keeps the id that it was opened with, so that a restart finds out as well.
+A topic that is deleted and made again while it is read may soon hold the next offset, and the client goes on there
+without an error. So the id of the topic is asked for at most a second after records came. What was applied until then
+is of the new topic; the store keeps the id that it was opened with, so that a restart finds out as well.
 """
 
 # The client documents these names under `confluent_kafka.admin` without declaring them there.
@@ -32,6 +33,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from headrace import duration, names
 from headrace.errors import FollowError
 from headrace.followers.store import Positions
+from headrace.log import away
 from headrace.log import topic as topics
 from headrace.log.connection import TIMEOUT_S, Connection
 from headrace.log.consumer import Record
@@ -67,9 +69,6 @@ class Feed:
         self._unchecked = False
         self._checked = 0.0
         self._follower = follower
-        self._errors: list[KafkaError] = []
-        self._away: str | None = None
-        self._asked = 0.0
         options = {
             "group.id": names.follow_group(follower),
             "isolation.level": "read_committed",
@@ -79,14 +78,12 @@ class Feed:
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": END_MS,
             "queued.max.messages.kbytes": 32 * 1024,
-            "error_cb": self._errors.append,
         }
         with connection.translated(f"following {topic}"):
             self._client = Client(connection.client(**options))
             try:
                 self.positions = self._begin(start)
                 self._check_deletions(start, age_s)
-                self._ended: set[int] = set()
                 places = [TopicPartition(topic, i, offset) for i, offset in self.positions.items()]
                 self._client.assign(places)
             except BaseException:
@@ -99,10 +96,7 @@ class Feed:
         with self._connection.translated(f"following {self._topic}"):
             first = self._client.poll(timeout)
             if first is None:
-                self._look(timeout)
                 return Batch((), {})
-            self._away = None
-            self._errors.clear()
             messages = [first, *(self._client.consume(most - 1, 0) if most > 1 else ())]
         records: list[Record] = []
         moved: dict[int, int] = {}
@@ -112,31 +106,14 @@ class Feed:
             if error is None and partition is not None and offset is not None:
                 records.append(Record.of(message))
                 moved[partition] = offset + 1
-                self._ended.discard(partition)
             elif error is not None and error.code() == KafkaError._PARTITION_EOF and partition is not None:
-                self._ended.add(partition)
                 if offset is not None and offset > moved.get(partition, self.positions[partition]):
                     moved[partition] = offset
-            elif error is not None:
+            elif error is not None and not away.passes(error):
                 raise self._failed(error, message)
         self.positions |= moved
         self._unchecked |= bool(records)
         return Batch(records, moved)
-
-    @property
-    def away(self) -> str | None:
-        """Why the log cannot be reached, while it cannot."""
-        return self._away
-
-    @property
-    def lag(self) -> dict[int, int]:
-        """Offsets that are yet to be read, as of the last answer of the broker."""
-        found: dict[int, int] = {}
-        for partition, offset in self.positions.items():
-            place = TopicPartition(self._topic, partition)
-            _, high = self._client.get_watermark_offsets(place, cached=True) or (0, 0)
-            found[partition] = 0 if partition in self._ended else max(0, high - offset)
-        return found
 
     def ends(self) -> dict[int, int]:
         """The end of each partition for a reader of committed records, asked of the broker."""
@@ -212,19 +189,6 @@ class Feed:
             self._answer = topics.ask_identities(self._admin, [self._topic])[self._topic]
             self._unchecked, self._checked = False, time.monotonic()
 
-    def _look(self, timeout: float) -> None:
-        """Find out whether the broker that reported nothing is there."""
-        if (not self._errors and self._away is None) or time.monotonic() - self._asked < 1.0:
-            return
-        self._asked = time.monotonic()
-        reason = self._errors[-1].str() if self._errors else self._away
-        self._errors.clear()
-        try:
-            self._client.list_topics(self._topic, timeout=max(0.5, timeout))
-            self._away = None
-        except KafkaException:
-            self._away = reason
-
     def _failed(self, error: KafkaError, message: Message) -> Exception:
         partition = message.partition()
         if error.code() in _LOST and partition is not None:
@@ -249,7 +213,7 @@ class Feed:
 
 
 def made_again(follower: str, topic: str, kept: Mapping[int, int], before: str, after: str) -> FollowError:
-    """The error for a topic that has the name, and is not the one that was followed."""
+    """The error for a topic that has the same name, and is not the one that was followed."""
     offsets = ", ".join(f"[{partition}] 0 to {offset - 1}" for partition, offset in kept.items() if offset) or "none"
     return FollowError(
         "HR-404",

@@ -20,6 +20,9 @@ as "app"."view.v2". They exchange their names and positions in one transaction (
 one or the other, whole. Privileges go along with the name. Views and foreign keys of others would stay with the table:
 while there are any, the exchange is refused (HR-414).
 
+**A server that refuses the connection** (a wrong password, no such database) needs a person before the first one was
+made (HR-415). Later it is asked again now and then: a password may be about to be changed.
+
 **What PostgreSQL cannot hold** is poison: NUL characters in text, timestamps before 4713 BC, numbers out of range, a
 null in the key. NaN and the infinities it holds.
 """
@@ -36,17 +39,22 @@ from typing import Any, LiteralString, cast
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
+from headrace import refusal
 from headrace.errors import FollowError
 from headrace.followers import change as changes_of
 from headrace.followers.change import Number, Unreadable, last_of_each_key
+from headrace.followers.pulse import Pulse
 from headrace.followers.store import Kept, Poison, Positions, StoreAway
 from headrace.log.catalogue import View
 from headrace.log.consumer import Record
 from headrace.log.schema import Schema, SchemaError
 from headrace.names import FIRST_VERSION, is_version
+from headrace.refusal import Refused
 
 BATCH = 10_000
+REFUSED_S = 30.0
 LONGEST_NAME = 63
 SCHEMA = "headrace"
 _TYPES = {
@@ -120,6 +128,7 @@ class PostgresTable:
         self._name = _beside(view.view, view.version) if beside else view.view
         self.follower = f"{view.app}.{self._name}"
         self.batch = batch
+        self.pulse = Pulse()
         self._url = url
         self._view = view
         self._columns = columns(view)
@@ -128,9 +137,11 @@ class PostgresTable:
         self._table = sql.Identifier(view.app, self._name)
         self._connection: psycopg.Connection[Any] | None = None
         self._positions: dict[int, int] = {}
+        self._admitted = False
 
     def open(self, topic_id: str) -> Kept:
         """Make the table if it is not there, and tell the positions; StoreAway while another follower holds it."""
+        self.pulse.beat("opening its table")
         connection = self._reach()
         try:
             with self._translated(), connection.transaction():
@@ -145,6 +156,7 @@ class PostgresTable:
 
     def apply(self, changes: Sequence[Record], positions: Positions) -> None:
         """Apply the changes and move the positions in one transaction."""
+        self.pulse.beat("writing to its table")
         connection = self._connection
         if connection is None:
             raise StoreAway("the connection is closed")
@@ -245,15 +257,8 @@ class PostgresTable:
         if self._connection is not None and not self._connection.closed:
             return self._connection
         with self._translated():
-            self._connection = psycopg.connect(
-                self._url,
-                autocommit=True,
-                connect_timeout=5,
-                application_name=f"headrace {self.follower}"[:LONGEST_NAME],
-                keepalives_idle=10,
-                keepalives_interval=5,
-                keepalives_count=3,
-            )
+            self._connection = self._connected()
+            self._admitted = True
             for name, value in _SESSION.items():
                 self._connection.execute("SELECT set_config(%s, %s, false)", (name, value))
             lock = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
@@ -262,6 +267,28 @@ class PostgresTable:
             self.close()
             raise StoreAway("another follower holds the table; this one takes over when that one ends")
         return self._connection
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        given = make_conninfo(
+            self._url,
+            connect_timeout=5,
+            application_name=f"headrace {self.follower}"[:LONGEST_NAME],
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+        )
+        try:
+            return refusal.admitted(given, lambda: psycopg.connect(given, autocommit=True))
+        except Refused as refused:
+            if self._admitted:
+                raise StoreAway(f"PostgreSQL refuses the connection: {refused}", retry_after=REFUSED_S) from None
+            raise FollowError(
+                "HR-415",
+                f"PostgreSQL does not let `{self.follower}` in: {refused}",
+                found=refusal.place(self._url),
+                fix="correct the user, the password or the database in `postgres` (HEADRACE_POSTGRES), or let the"
+                " server take the connection (pg_hba.conf); then start again",
+            ) from None
 
     def _prepare(self, connection: psycopg.Connection[Any], topic_id: str) -> Kept:
         with connection.cursor() as cursor:

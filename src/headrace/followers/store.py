@@ -1,14 +1,14 @@
-"""What a store must do so that a follower can keep it: the one contract of all of them.
+"""What a store must do so that a follower can keep it: the contract of all stores.
 
 A store holds the result of a topic and the positions up to which it was applied, and changes both at once: after a
 crash at any moment the positions say exactly what is in it. A store that cannot do that (a webhook) keeps the positions
 right after the data; what was applied in between is applied again, and it says so.
 
-`apply` either applies everything or raises, in which case nothing of it holds, except in a store that says otherwise:
+`apply` either applies everything or raises, and then nothing was applied, except in a store that says otherwise:
 
-    StoreAway   it cannot be reached now, or somebody else holds it; the follower waits, opens it again and goes on
-                from the positions that it then tells
-    Poison      it can never take some of these changes; the follower buries them and applies the rest
+    StoreAway   it cannot be reached now, or another follower holds it; the follower waits, opens it again and goes on
+                from the positions that it then gives
+    Poison      it can never take some of these changes; the follower writes dead letters and applies the rest
     FollowError it needs a person
 
 tests/contracts/ holds the suite that every store passes.
@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from headrace.followers.pulse import Pulse
 from headrace.log.consumer import Record
 
 Positions = Mapping[int, int]
@@ -46,7 +47,8 @@ class Poison(Exception):  # noqa: N818 - it is the change that is wrong
 
 @dataclass(frozen=True)
 class Kept:
-    """What a store remembers: positions, of which topic (its id, where it knows), and how long ago it was told."""
+    """What a store remembers: positions, of which topic (its id, where it knows), and how long ago they were
+    written."""
 
     positions: Positions = field(default_factory=dict)
     topic_id: str | None = None
@@ -54,7 +56,10 @@ class Kept:
 
 
 class Store(Protocol):
-    """One derived store; used by one thread."""
+    """One derived store; used by one thread. It beats its `pulse` at each step, and ends a long one early with
+    StoreAway when the pulse says that it is to stop."""
+
+    pulse: Pulse
 
     @property
     def batch(self) -> int:
@@ -62,23 +67,23 @@ class Store(Protocol):
         ...
 
     def open(self, topic_id: str) -> Kept:
-        """Reach it, make what is missing, hold it against other followers, and tell what it remembers.
+        """Reach it, make what is missing, lock it against other followers, and give what it remembers.
 
-        What it makes anew is of the topic with this id. Called again after `StoreAway`.
+        What it makes anew belongs to the topic with this id. Called again after `StoreAway`.
         """
         ...
 
     def apply(self, changes: Sequence[Record], positions: Positions) -> None:
-        """Apply the changes in order, and take the positions forward from those that `open` told or `apply` left.
+        """Apply the changes in order, and move the positions on from those that `open` gave or the last `apply` left.
 
-        When the store's positions are not those any more, another follower has been at work: FollowError.
+        When the positions of the store are others, another follower has been at work: FollowError.
         """
         ...
 
     def clear(self) -> None:
-        """Reach and hold it, and forget everything, positions included; `open` then makes it anew."""
+        """Reach and lock it, and clear everything, positions included; `open` then makes it anew."""
         ...
 
     def close(self) -> None:
-        """Let go of it; nothing is applied by this."""
+        """Unlock it and close the connection; nothing is applied by this."""
         ...

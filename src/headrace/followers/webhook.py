@@ -28,6 +28,9 @@ version holds from history was never news to the receiver.
 **Two at once.** Positions are committed in Kafka transactions under the follower's name: the younger of two followers
 fences the older one off, which ends (HR-406).
 
+**A broker that goes and comes back.** The call that commits positions may then never end (log/patience.py): it is given
+up, and the follower opens anew. What was taken meanwhile is known here and is not sent again.
+
 The standard library's client does: it lets us connect to the address that was judged (address.py), and follows nothing.
 """
 
@@ -36,6 +39,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import logging
 import socket
 import ssl
 import threading
@@ -59,6 +63,7 @@ from headrace.errors import FollowError
 from headrace.followers import change as changes_of
 from headrace.followers.address import PrivateAddress, connect
 from headrace.followers.change import Unreadable
+from headrace.followers.pulse import Pulse
 from headrace.followers.signature import HEADER, sign
 from headrace.followers.store import Kept, Poison, Positions, StoreAway
 from headrace.log import codec
@@ -66,6 +71,7 @@ from headrace.log import topic as topics
 from headrace.log.connection import TIMEOUT_S as LOG_TIMEOUT_S
 from headrace.log.connection import Connection
 from headrace.log.consumer import Record
+from headrace.log.patience import bounded
 from headrace.log.producer import OPTIONS
 
 BATCH = 200
@@ -74,6 +80,7 @@ TIMEOUT_S = 10.0
 LONGEST_RETRY_AFTER_S = 3600.0
 _LARGEST_ANSWER = 64 * 1024
 _NOT_NOW = {408, 425, 429}
+_UNHEARD = logging.getLogger("headrace.followers.unheard")
 _FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 
 
@@ -97,6 +104,7 @@ class WebhookReceiver:
         self.follower = follower
         self._since = dict(since or {})
         self.batch = BATCH
+        self.pulse = Pulse()
         self._target = target
         self._topic = topic
         self._connection = connection
@@ -110,6 +118,7 @@ class WebhookReceiver:
 
     def open(self, topic_id: str) -> Kept:
         """Fence other followers of this name off, and tell the group's positions."""
+        self.pulse.beat("asking for its positions")
         self._topic_id = topic_id
         if self._writer is None:
             self._writer = self._fencing()
@@ -169,6 +178,10 @@ class WebhookReceiver:
 
         def work(lane: _Lane, changes: Sequence[Record]) -> None:
             for change in changes:
+                if self.pulse.stopping.is_set():
+                    failures.append(StoreAway("it is to stop"))
+                    return
+                self.pulse.beat(f"posting {change.position}")
                 try:
                     lane.post(*self._request(change))
                 except _Refused as refused:
@@ -226,11 +239,17 @@ class WebhookReceiver:
         if writer is None:
             raise StoreAway("the follower is closed")
         places = [TopicPartition(self._topic, i, offset, self._topic_id) for i, offset in positions.items()]
-        try:
+
+        def transaction() -> None:
             writer.begin_transaction()
             writer.send_offsets_to_transaction(places, self._metadata, LOG_TIMEOUT_S)
-            writer.commit_transaction(3 * LOG_TIMEOUT_S)
+            writer.commit_transaction(LOG_TIMEOUT_S)
+
+        self.pulse.beat("keeping its positions")
+        try:
+            bounded(transaction, LOG_TIMEOUT_S, f"positions-{self.follower}")
         except KafkaException as error:
+            # It may have happened or not: the next one to open the store fences this writer off and asks.
             self._writer = None
             raise self._failed(error) from error
         self._positions |= positions
@@ -238,8 +257,10 @@ class WebhookReceiver:
 
     def _fencing(self) -> Writer:
         try:
-            writer = Writer(self._connection.client(**{**OPTIONS, "transactional.id": self._group, "linger.ms": 0}))
-            writer.init_transactions(3 * LOG_TIMEOUT_S)
+            options = {**OPTIONS, "transactional.id": self._group, "linger.ms": 0}
+            # One that was given up and is fenced off later would say so on the terminal; nobody asks it any more.
+            writer = Writer(self._connection.client(**options), logger=_UNHEARD)
+            bounded(lambda: writer.init_transactions(LOG_TIMEOUT_S), LOG_TIMEOUT_S + 1, f"fencing-{self.follower}")
         except KafkaException as error:
             raise self._failed(error) from error
         return writer

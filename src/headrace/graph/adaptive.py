@@ -1,6 +1,6 @@
 """A delay that follows how late events come.
 
-    app.stream("positions", schema=…, event_time="at", delay=hr.adaptive(0.99, least="1 second", most="5 minutes"))
+    app.source("positions", schema=…, event_time="at", delay=hr.adaptive(0.99, least="1 second", most="5 minutes"))
 
 The watermark stays as far behind the newest event as this share of the recent events was late, within the bounds. Until
 a thousand events have been seen it stays at the upper one. A delay that shrinks never moves a watermark back, and one
@@ -15,7 +15,7 @@ from datetime import timedelta
 
 @dataclass(frozen=True)
 class Adaptive:
-    """What `hr.adaptive` gives; `app.stream` reads it."""
+    """What `hr.adaptive` gives; `app.source` reads it."""
 
     share: float
     least: str | timedelta

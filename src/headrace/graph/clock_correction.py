@@ -1,6 +1,6 @@
 """Event times of devices whose clocks are wrong.
 
-    app.stream("taps", schema="id string, occurred timestamp, sent timestamp", id="id",
+    app.source("taps", schema="id string, occurred timestamp, sent timestamp", id="id",
                event_time=hr.correct_clock("occurred", sent="sent"))
 
 A device notes when something occurred and when it sent it, both by its own clock; the server notes when it received it.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ClockCorrection:
-    """What `hr.correct_clock` gives; `app.stream` reads it as its event time."""
+    """What `hr.correct_clock` gives; `app.source` reads it as its event time."""
 
     occurred: str
     sent: str

@@ -73,7 +73,7 @@ def postgres(table: str) -> Postgres:
 
 
 def outbox(table: str) -> Outbox:
-    """`app.stream("orders", hr.outbox("public.outbox"), schema=…)`: the rows whose `aggregatetype` is `orders`."""
+    """`app.source("orders", hr.outbox("public.outbox"), schema=…)`: the rows whose `aggregatetype` is `orders`."""
     _check("outbox", table, "public.outbox")
     return Outbox(table)
 

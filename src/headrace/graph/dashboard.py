@@ -19,6 +19,7 @@ from typing import Literal, get_args
 
 from headrace.call import calling
 from headrace.errors import Location
+from headrace.graph.declared import AnyDeclared
 from headrace.graph.options import Element
 
 Kind = Literal["line", "bar", "top", "number", "points"]
@@ -70,14 +71,20 @@ class Board:
         return Dashboard(self._name, self._title, tuple(self._charts), self._where)
 
     def number(
-        self, view: object, *, value: str, title: str | None = None, combine: Combine = "sum", width: Width = "small"
+        self,
+        view: AnyDeclared,
+        *,
+        value: str,
+        title: str | None = None,
+        combine: Combine = "sum",
+        width: Width = "small",
     ) -> None:
         """One large number: the values of all rows, combined."""
         self._add("number", view, title or value, {"value": value}, combine=combine, limit=1, width=width)
 
     def line(
         self,
-        view: object,
+        view: AnyDeclared,
         *,
         x: str,
         y: str,
@@ -94,7 +101,7 @@ class Board:
 
     def bar(
         self,
-        view: object,
+        view: AnyDeclared,
         *,
         x: str,
         y: str,
@@ -108,7 +115,7 @@ class Board:
 
     def top(
         self,
-        view: object,
+        view: AnyDeclared,
         *,
         label: str,
         value: str,
@@ -130,7 +137,7 @@ class Board:
 
     def points(
         self,
-        view: object,
+        view: AnyDeclared,
         *,
         lat: str,
         lon: str,

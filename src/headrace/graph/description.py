@@ -135,6 +135,9 @@ def _details(node: Node) -> list[str]:
                 least, most = duration.describe(node.delay_least_ms), duration.describe(node.delay_ms)
                 described[0] = f"delay {least} to {most} for a share of {node.delay_share:g}"
             details.append(", ".join([f"event time {node.event_time}", *described]))
+            if node.sent:
+                received = node.received or "the record's time in Kafka"
+                details.append(f"clock of the device corrected by {received} - {node.sent}")
         if node.id:
             details.append(f"id {node.id}")
     if node.key:

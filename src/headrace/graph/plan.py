@@ -8,6 +8,7 @@ come and go; a later version of it has the version behind the name, and so a pla
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headrace import names
@@ -34,11 +35,22 @@ def is_topic(graph: Graph, node: Derived) -> bool:
 def plan(graph: Graph) -> tuple[Query, ...]:
     """The queries of a valid graph, each after those whose topics it reads."""
     return tuple(
-        _query(graph, node) for node in graph.topological() if isinstance(node, Derived) and is_topic(graph, node)
+        query_of(graph, node) for node in graph.topological() if isinstance(node, Derived) and is_topic(graph, node)
     )
 
 
-def _query(graph: Graph, node: Derived) -> Query:
+def stages(queries: Iterable[Query]) -> list[list[Query]]:
+    """The queries of a plan in groups: each reads topics of earlier ones only, so those of a group may go together."""
+    depths: dict[str, int] = {}
+    found: dict[int, list[Query]] = {}
+    for query in queries:
+        depth = depths[query.node.name] = 1 + max((depths.get(name, -1) for name in query.reads), default=-1)
+        found.setdefault(depth, []).append(query)
+    return [found[depth] for depth in sorted(found)]
+
+
+def query_of(graph: Graph, node: Derived) -> Query:
+    """The query that computes a function by itself, whether or not the plan has one."""
     reads: dict[str, None] = {}
     fused: list[Derived] = []
 

@@ -46,7 +46,7 @@ def known_input(graph: Graph) -> Iterator[DeclarationError]:
             elif others:
                 fix = f"rename the parameter to one of {_listed(others)}, or declare `{name}`"
             else:
-                fix = f"declare the input first: `{name} = app.stream({_text(name)}, schema=…)`"
+                fix = f"declare the input first: `{name} = app.source({_text(name)}, schema=…)`"
             yield DeclarationError(
                 "HR-014",
                 f"`{node.name}` reads `{name}` (its parameters name its inputs), and nothing of that name is declared.",

@@ -29,7 +29,7 @@ from headrace.settings import Settings
 
 TIMEOUT_S = 10.0
 
-_UNREACHABLE = {
+UNREACHABLE = {
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
@@ -138,7 +138,7 @@ class Connection:
     def error(self, error: KafkaError, doing: str) -> LogError:
         """The LogError for a Kafka error."""
         code, text = error.code(), error.str()
-        if code in _UNREACHABLE:
+        if code in UNREACHABLE:
             return LogError(
                 "HR-201",
                 f"Kafka at {self.bootstrap} does not answer ({doing}): {text}",

@@ -8,7 +8,9 @@ transaction markers and compacted records take offsets and are never delivered. 
 client's end-of-partition event, and not by counting offsets alone.
 
 An offset that the topic no longer holds is an error (HR-225), never a silent jump: what is gone was not read.
-A crash of a group member repeats what it read after its last commit; nothing is left out.
+A crash of a group member repeats what it read after its last commit; nothing is left out. A broker that goes away and
+comes back is waited for: a reader that follows, and a member, go on where they were (away.py). Only a read to the end
+gives up, after `STALL_S` seconds without an answer.
 Partitions come interleaved; order holds within one.
 """
 
@@ -27,16 +29,13 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaExcep
 from confluent_kafka import Consumer as Client
 
 from headrace.errors import LogError
+from headrace.log import away
 from headrace.log import topic as topics_of
 from headrace.log.connection import TIMEOUT_S, Connection
+from headrace.log.patience import bounded
 from headrace.log.position import Position
 
 STALL_S = 30.0
-_NOT_YET = (
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-)
 
 
 class Edge(Enum):
@@ -105,8 +104,22 @@ def read(
     with connection.translated(f"reading {topic}"):
         # Without a question first, the client finds the leaders half a second late.
         client.list_topics(topic, timeout=TIMEOUT_S)
-        client.assign(_starts(client, places, start))
-    return islice(_records(connection, client, {} if follow else ends, {i for _, i in places}), limit)
+        starts = _starts(client, places, start)
+        if not follow:
+            starts = _readable(connection, topic, starts, ends)
+        client.assign(starts)
+    return islice(_records(connection, client, {} if follow else ends, {place.partition for place in starts}), limit)
+
+
+def _readable(
+    connection: Connection, topic: str, starts: list[TopicPartition], ends: Mapping[int, int]
+) -> list[TopicPartition]:
+    """The places with something to read before the `ends`. Behind the first open transaction there is nothing, and the
+    broker does not say so."""
+    if all(place.offset < ends[place.partition] for place in starts):
+        return starts
+    written = topics_of.ends(connection, topic, committed=False)
+    return [p for p in starts if p.offset < ends[p.partition] or p.offset > written[p.partition]]
 
 
 def committed(connection: Connection, group: str, topics: Iterable[str]) -> dict[tuple[str, int], int]:
@@ -128,7 +141,7 @@ def _offsets(client: Client, places: list[TopicPartition]) -> list[TopicPartitio
         try:
             return client.committed(places, timeout=TIMEOUT_S)
         except KafkaException as error:
-            if error.args[0].code() not in _NOT_YET or time.monotonic() > until:
+            if not away.passes(error.args[0]) or time.monotonic() > until:
                 raise
         time.sleep(0.1)
 
@@ -154,6 +167,8 @@ def _records(connection: Connection, client: Client, ends: Mapping[int, int], un
             if message is None:
                 if ends and time.monotonic() - heard > STALL_S:
                     raise connection.error(KafkaError(KafkaError._TIMED_OUT), "reading to the end")
+                continue
+            if _passes(message):
                 continue
             heard = time.monotonic()
             if _is_end(connection, message):
@@ -201,6 +216,8 @@ class Consumer:
         """The next record, or None when there is none within `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while (message := self._polled(max(0.0, deadline - time.monotonic()))) is not None:
+            if _passes(message):
+                continue
             topic, partition, offset = message.topic(), message.partition(), message.offset()
             ended = _is_end(self._connection, message)
             if topic is not None and partition is not None and offset is not None:
@@ -228,7 +245,7 @@ class Consumer:
         if not places:
             return ()
         try:
-            done = self._client.commit(offsets=places, asynchronous=False) or []
+            done = bounded(lambda: self._client.commit(offsets=places, asynchronous=False), TIMEOUT_S, "commit") or []
         except KafkaException as error:
             raise self._refused(error.args[0]) from error
         for place in done:
@@ -368,6 +385,12 @@ def _partition(message: Message) -> int:
     if partition is None:
         raise ValueError("an end without a partition")
     return partition
+
+
+def _passes(message: Message) -> bool:
+    """Whether it only says that a broker goes or comes."""
+    error = message.error()
+    return error is not None and away.passes(error)
 
 
 def _is_end(connection: Connection, message: Message) -> bool:

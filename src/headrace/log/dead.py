@@ -45,11 +45,11 @@ from headrace.log import topic as topics
 from headrace.log.connection import TIMEOUT_S, Connection
 from headrace.log.consumer import Record, read
 from headrace.log.position import Position
-from headrace.log.producer import OPTIONS
+from headrace.log.producer import LARGEST_RECORD, OPTIONS
 from headrace.log.topic import Topic
 
 RETENTION_MS = parse("30 days")
-LARGEST_LETTER = 20 * 1024 * 1024
+LARGEST_LETTER = LARGEST_RECORD + 1024 * 1024
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 4 * 1024 * 1024
 

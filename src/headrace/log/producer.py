@@ -3,7 +3,7 @@
 The producer is idempotent and waits for all replicas: a retry neither doubles nor reorders records. `send` only
 queues; a record is in the log when its `Delivery` has a position or `flush` has returned. A record that cannot be
 written makes the next `send` or `flush` raise (that `send` has then queued nothing); leaving the `with` block flushes.
-When the queue is full, `send` waits until the broker has taken some.
+When the queue is full, `send` waits until the broker has taken some, and raises when it takes none.
 
 A crash loses what was queued and not flushed; what was flushed is in the log. Order holds per partition. Keys choose
 partitions as Java's producers do (murmur2), so that records of one key meet in one partition whoever wrote them.
@@ -30,6 +30,8 @@ Value: TypeAlias = bytes | str | Mapping[str, Any] | None
 Headers: TypeAlias = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
 
 DELIVERY_TIMEOUT_MS = 60_000
+FULL_S = DELIVERY_TIMEOUT_MS / 1000 + 30
+"""How long a full queue is waited for."""
 LARGEST_RECORD = 64 * 1024 * 1024
 OPTIONS: Mapping[str, Any] = {
     "acks": "all",
@@ -116,12 +118,17 @@ class Producer:
             given["partition"] = partition
         if timestamp is not None:
             given["timestamp"] = round(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp
+        full = None
         while True:
             try:
                 self._client.produce(topic, raw, key, on_delivery=delivery._done, **given)
                 break
             except BufferError:
-                # Records leave the queue when they are delivered or have failed, so this ends within their time-out.
+                # Records leave the queue when they are delivered or have failed, so there is room within their
+                # time-out, unless the queue was made smaller than this record.
+                full = full or time.monotonic()
+                if time.monotonic() - full > FULL_S:
+                    raise _unacknowledged(len(self._client), FULL_S) from None
                 self._client.poll(0.05)
             except KafkaException as error:
                 delivery.failure = error.args[0]

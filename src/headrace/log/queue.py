@@ -35,7 +35,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from headrace.duration import parse
 from headrace.errors import LogError
-from headrace.log import dead
+from headrace.log import away, dead
 from headrace.log import topic as topics
 from headrace.log.connection import TIMEOUT_S, Connection
 from headrace.log.consumer import BEGINNING, Edge, Record
@@ -135,9 +135,9 @@ class Queue:
                 arrived = list(consumer.poll(timeout=timeout))
             for raw in arrived:
                 error = raw.error()
-                if error is not None:
+                if error is not None and not away.passes(error):
                     raise self._connection.error(error, f"receiving from {self.topic}")
-            self._waiting.extend(arrived)
+            self._waiting.extend(raw for raw in arrived if raw.error() is None)
         taken: list[Message] = []
         while self._waiting and len(taken) < at_most:
             raw = self._waiting.popleft()

@@ -46,6 +46,7 @@ _EARLIEST: Any = OffsetSpec.earliest()
 _LATEST: Any = OffsetSpec.latest()
 # What a partition answers while its leader is new or moving; it passes.
 _MOVING = {
+    KafkaError._NOENT,  # of the client: it knows no leader of a partition
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.FENCED_LEADER_EPOCH,
@@ -108,6 +109,16 @@ class PartitionDescription:
     partition: int
     first: int
     next: int
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What a consumer group has committed of a partition: the offset, and what was written beside it."""
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str
 
 
 @dataclass(frozen=True)
@@ -328,26 +339,43 @@ def _offsets(
             admin.list_topics(topic, timeout=TIMEOUT_S)
 
 
-def group_offsets(connection: Connection, prefix: str) -> dict[str, dict[tuple[str, int], int]]:
-    """The offsets of every group whose name begins like this, by group, and by topic and partition."""
+def group_offsets(connection: Connection, prefix: str) -> dict[str, list[Committed]]:
+    """What every group whose name begins like this has committed, by group."""
     admin = connection.admin()
     with connection.translated("listing the consumer groups"):
-        groups = [group.group_id for group in admin.list_consumer_groups(request_timeout=TIMEOUT_S).result().valid]
-        found: dict[str, dict[tuple[str, int], int]] = {}
-        for group in groups:
-            if group.startswith(prefix):
-                asked = [ConsumerGroupTopicPartitions(group)]
-                answer = admin.list_consumer_group_offsets(asked, request_timeout=TIMEOUT_S)[group].result()
-                found[group] = {(one.topic, one.partition): one.offset for one in answer.topic_partitions}
-        return found
+        # The client takes one group a request; they are all under way before the first answer is awaited.
+        answers = {
+            group: admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=TIMEOUT_S)
+            for group in _groups(admin)
+            if group.startswith(prefix)
+        }
+        return {
+            group: [
+                Committed(one.topic, one.partition, one.offset, one.metadata or "")
+                for one in answer[group].result().topic_partitions
+                if one.offset >= 0
+            ]
+            for group, answer in answers.items()
+        }
+
+
+def _groups(admin: AdminClient) -> list[str]:
+    """All consumer groups; a broker that still reads what it knows of them is asked again."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        answer = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result()
+        if not answer.errors:
+            return [group.group_id for group in answer.valid]
+        if time.monotonic() > deadline:
+            raise answer.errors[0]
+        time.sleep(0.1)
 
 
 def forget_groups(connection: Connection, group: str, prefix: str) -> None:
     """Delete a group, and those whose names begin like this; one that is not there is fine."""
     admin = connection.admin()
     with connection.translated(f"forgetting the group {group}"):
-        groups = [one.group_id for one in admin.list_consumer_groups(request_timeout=TIMEOUT_S).result().valid]
-        gone = [one for one in groups if one == group or one.startswith(prefix)]
+        gone = [one for one in _groups(admin) if one == group or one.startswith(prefix)]
         for answer in admin.delete_consumer_groups(gone, request_timeout=TIMEOUT_S).values() if gone else ():
             try:
                 answer.result()

@@ -247,7 +247,8 @@ def _out_of_range(kind: str, option: str, value: object, wanted: str) -> Declara
 
 @dataclass(frozen=True)
 class Bound:
-    """An aggregate over rows of a known schema; `input` and `by` are numbers of input columns, or -1."""
+    """An aggregate over rows of a known schema; `input` and `by` are numbers of input columns, or -1. `taken_back`
+    says that rows may go again."""
 
     name: str
     aggregate: Aggregate
@@ -257,18 +258,31 @@ class Bound:
     by: int = -1
     by_type: DataType | None = None
 
-    def spec(self) -> dict[str, Any]:
+    taken_back: bool = False
+
+    def told(self) -> dict[str, Any]:
         """What the kernel is told."""
         return {
             "name": self.name,
             "kind": self.aggregate.kind,
             "input": self.input,
             "by": self.by,
-            "type": self.type.simpleString(),
-            "input_type": self.input_type.simpleString() if self.input_type else None,
-            "by_type": self.by_type.simpleString() if self.by_type else None,
+            **dict(zip(("type", "input_type", "by_type"), self._types(), strict=True)),
+            "taken_back": self.taken_back,
             **self.aggregate.options,
         }
+
+    def described(self) -> str:
+        """The aggregate as it was declared, with the types that are kept of it."""
+        one = self.aggregate
+        given = [text for text in (one.column, one.by) if text is not None]
+        given += [f"{name}={value}" for name, value in sorted(one.options.items())]
+        where = "" if one.where is None else f" where {one.where}"
+        types = " ".join(kind for kind in self._types() if kind is not None)
+        return f"{self.name} = {one.kind}({', '.join(given)}){where} as {types}"
+
+    def _types(self) -> list[str | None]:
+        return [kind.simpleString() if kind else None for kind in (self.type, self.input_type, self.by_type)]
 
 
 @dataclass

@@ -35,7 +35,8 @@ value of the group with how often it is there, in pages, so that a change costs 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -44,6 +45,7 @@ from pyspark.sql.types import LongType, MapType, StringType, VariantType
 from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
+from headrace.kernel.operator import Meaning, Operator, Routing
 from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import sign, table
 from headrace.operators.aggregate import (
@@ -71,6 +73,17 @@ _INSTEAD = {
     "approx_top_k": "aggregate by `{column}` and rank the counts with `hr.top`",
     "count_min": 'aggregate by `{column}`, or use `hr.count(where="{column} = …")`',
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableAggregate(Operator):
+    """`sign` is the column that says whether a row comes or goes, where rows may be taken back."""
+
+    name: ClassVar[str] = "aggregate"
+    kind: ClassVar[str] = "aggregate"
+
+    sign: Routing[str | None]
+    taken_back: Meaning[bool]
 
 
 def aggregate(
@@ -107,7 +120,7 @@ def grouped(
     if not rows.isStreaming:
         return _batch(prepared.select(*own, *inputs, *([CHANGE] if signed else [])), by, bound, signed=signed)
     signs = [F.col(CHANGE).alias(_SIGN)] if signed else []
-    return bridge.sharded(prepared.select(*own, *signs, *inputs), _spec(rows, by, bound, signed=signed))
+    return bridge.sharded(prepared.select(*own, *signs, *inputs), _operator(rows, by, bound, signed=signed))
 
 
 def _split(rows: DataFrame, by: Sequence[str], bound: Sequence[Bound]) -> DataFrame:
@@ -161,22 +174,18 @@ def _basis(rows: DataFrame, bound: Sequence[Bound]) -> list[Column]:
     return [F.col(quoted(f.name)) for f in fields if not isinstance(f.dataType, MapType | VariantType)]
 
 
-def _spec(rows: DataFrame, by: Sequence[str], bound: Sequence[Bound], *, signed: bool) -> dict[str, Any]:
-    """What the kernel is told."""
+def _operator(rows: DataFrame, by: Sequence[str], bound: Sequence[Bound], *, signed: bool) -> TableAggregate:
     output = [*((name, rows.schema[name].dataType) for name in by), *((one.name, one.type) for one in bound)]
-    return {
-        "operator": "aggregate",
-        "kind": "aggregate",
-        "by": list(by),
-        "unique": list(by),
-        "time": None,
-        "sign": _SIGN if signed else None,
-        "taken_back": signed,
-        "columns": [*by, *([_SIGN] if signed else [])],
-        "changes": True,
-        "aggregates": [{**one.spec(), "taken_back": signed} for one in bound],
-        "output": ddl([*output, (CHANGE, StringType())]),
-    }
+    return TableAggregate(
+        by=list(by),
+        columns=[*by, *([_SIGN] if signed else [])],
+        aggregates=[replace(one, taken_back=signed) for one in bound],
+        output=ddl([*output, (CHANGE, StringType())]),
+        unique=list(by),
+        changes=True,
+        sign=_SIGN if signed else None,
+        taken_back=signed,
+    )
 
 
 def _batch(rows: DataFrame, by: Sequence[str], bound: Sequence[Bound], *, signed: bool) -> DataFrame:

@@ -31,6 +31,8 @@ it is computed again at every change.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -40,6 +42,7 @@ from pyspark.sql.window import Window as Ranges
 from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
+from headrace.kernel.operator import Meaning, Operator
 from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import sign, table
 from headrace.operators.columns import ddl, quoted
@@ -54,6 +57,16 @@ _WHOLE_TIMES = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class History(Operator):
+    """`holds` are the columns of the table."""
+
+    name: ClassVar[str] = "history"
+    kind: ClassVar[str] = "history"
+
+    holds: Meaning[str]
 
 
 def history(rows: DataFrame, /) -> DataFrame:
@@ -87,19 +100,15 @@ def versions(rows: DataFrame, *, asked: str = "`history`") -> DataFrame:
 def _stream(records: DataFrame, key: Sequence[str], own: Sequence[str]) -> DataFrame:
     output: list[tuple[str, DataType]] = [(name, records.schema[name].dataType) for name in own]
     output += [(FROM, TimestampType()), (TO, TimestampType()), (VERSION, LongType()), (CHANGE, StringType())]
-    spec = {
-        "operator": "history",
-        "kind": "history",
-        "by": list(key),
-        "unique": [*key, VERSION],
-        "time": None,
-        "columns": list(own),
-        "holds": ddl([(name, records.schema[name].dataType) for name in own]),
-        "changes": True,
-        "aggregates": [],
-        "output": ddl(output),
-    }
-    return bridge.sharded(records, spec)
+    operator = History(
+        by=list(key),
+        columns=list(own),
+        output=ddl(output),
+        unique=[*key, VERSION],
+        changes=True,
+        holds=ddl([(name, records.schema[name].dataType) for name in own]),
+    )
+    return bridge.sharded(records, operator)
 
 
 def _batch(records: DataFrame, key: Sequence[str], own: Sequence[str]) -> DataFrame:

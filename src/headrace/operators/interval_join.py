@@ -34,8 +34,9 @@ needs a `lateness` of that length, or they are late for it; so is a row in which
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -43,12 +44,26 @@ from pyspark.sql import functions as F  # noqa: N812
 from headrace import duration
 from headrace.call import calling
 from headrace.errors import DeclarationError
+from headrace.kernel.operator import Option, Routing
 from headrace.operators.columns import quoted
 from headrace.operators.event_time import delayed, require_watermark, time_column, unmarked
-from headrace.operators.sides import Sides
+from headrace.operators.sides import Join, Sides
 
 Bound = str | timedelta
 Within = tuple[Bound, Bound]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervalJoin(Join):
+    """That of two streams; rows are kept in slices of time."""
+
+    kind: ClassVar[str] = "interval_join"
+
+    lower_ms: Option[int]
+    upper_ms: Option[int]
+    slice_ms: Option[int]
+    lateness_ms: Option[int]
+    drop_late: Routing[bool]
 
 
 def interval_join(
@@ -62,7 +77,7 @@ def interval_join(
         whole = how in ("left", "full"), how in ("right", "full")
         slice_ms = sides.slice_ms(upper_ms - lower_ms + lateness_ms)
         bounds = {"lower_ms": lower_ms, "upper_ms": upper_ms, "lateness_ms": lateness_ms, "slice_ms": slice_ms}
-        pairs = sides.run("interval_join", whole=whole, changes=False, late=late, **bounds)
+        pairs = sides.run(IntervalJoin, whole=whole, changes=False, drop_late=late == "drop", **bounds)
     else:
         left, right = (
             unmarked(rows).where(F.col(quoted(time)).isNotNull())

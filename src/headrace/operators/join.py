@@ -20,8 +20,9 @@ error. A null in `on` is equal to nothing, not even to null.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -33,13 +34,20 @@ from headrace.operators import sign, table
 from headrace.operators.given import given
 from headrace.operators.interval_join import Within, interval_join
 from headrace.operators.lookup_join import lookup_join, versions
-from headrace.operators.sides import On, Sides
+from headrace.operators.sides import Join, On, Sides
 from headrace.operators.window import check_word, length
 
 How = Literal["inner", "left", "right", "full"]
 At = str | tuple[str | None, str | None]
 _RETENTION = "7 days"
 _LATENESS = "0 seconds"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableJoin(Join):
+    """That of two tables, which has no options of its own."""
+
+    kind: ClassVar[str] = "table_join"
 
 
 def join(
@@ -108,7 +116,7 @@ def join(
 
 def _tables(sides: Sides, how: str) -> DataFrame:
     if any(rows.isStreaming for rows in sides.frames):
-        return sides.run("table_join", whole=(how in ("left", "full"), how in ("right", "full")), changes=True)
+        return sides.run(TableJoin, whole=(how in ("left", "full"), how in ("right", "full")), changes=True)
     left, right = map(table.held, sides.frames)
     return sides.joined(left, right, how).withColumn(CHANGE, F.lit("+"))
 

@@ -36,8 +36,10 @@ the stream for that long.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -45,6 +47,7 @@ from pyspark.sql.types import TimestampType
 
 from headrace.call import calling
 from headrace.errors import DeclarationError
+from headrace.kernel.operator import Meaning, Option, Routing
 from headrace.names import CHANGE
 from headrace.operators import history, table
 from headrace.operators.columns import quoted
@@ -59,8 +62,25 @@ from headrace.operators.event_time import (
     times_said,
 )
 from headrace.operators.history import FROM, TO
-from headrace.operators.sides import Sides
+from headrace.operators.sides import Join, Sides
 from headrace.operators.window import length
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookupJoin(Join):
+    """That of a stream and a table, whose rows are `timeless`. `valid` says where the bounds of a version are among the
+    table's columns, and `as_of_place` where `as_of` is among the stream's; -1 is nowhere."""
+
+    kind: ClassVar[str] = "lookup_join"
+
+    wait_ms: Option[int]
+    retention_ms: Option[int]
+    slice_ms: Option[int]
+    valid: Option[Sequence[int]]
+    as_of_place: Routing[int]
+    correct: Option[bool]
+    timeless: Option[bool]
+    as_of: Meaning[str | None]
 
 
 def lookup_join(
@@ -100,11 +120,20 @@ def lookup_join(
         answer = _batch(sides, how, as_of)
         return answer.withColumn(CHANGE, F.lit("+")) if correct else answer
     slice_ms = sides.slice_ms(wait_ms if as_of is None else max(retention_ms, wait_ms))
-    options: dict[str, Any] = {"wait_ms": wait_ms, "retention_ms": retention_ms, "slice_ms": slice_ms, "valid": valid}
-    options["as_of"] = -1 if as_of is None else sides.own[0].index(as_of)
-    options["timeless"] = True  # rows of the table have no time
-    options["correct"] = correct
-    result = sides.run("lookup_join", whole=(how == "left", False), changes=correct, **options)
+    result = sides.run(
+        LookupJoin,
+        whole=(how == "left", False),
+        changes=correct,
+        wait_ms=wait_ms,
+        retention_ms=retention_ms,
+        slice_ms=slice_ms,
+        valid=valid,
+        as_of_place=-1 if as_of is None else sides.own[0].index(as_of),
+        correct=correct,
+        timeless=True,
+        at=sides.times[0],
+        as_of=as_of,
+    )
     if correct:
         return result
     result = carried(result, stream)

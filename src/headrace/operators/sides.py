@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -12,6 +13,7 @@ from pyspark.sql.types import DataType, StringType
 from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
+from headrace.kernel.operator import Meaning, Operator, Option, Routing
 from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import sign, table
 from headrace.operators.columns import cast, ddl, quoted
@@ -27,6 +29,23 @@ _KEY = f"{COLUMN_PREFIX}key_"
 _TIME = f"{COLUMN_PREFIX}time"
 _SLICES = 8
 _LEAST_SLICE_MS = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Join(Operator):
+    """What every join has: the column that says of which `side` a row is, and the one that says whether it comes or
+    goes; the columns of the `sides`, the `places` that they have in a result, and whether rows of a side come out
+    without a partner. `on` are the columns that are compared, and `at` is the event time as it was declared."""
+
+    name: ClassVar[str] = "join"
+
+    side: Routing[str]
+    sign: Routing[str]
+    sides: Option[Sequence[str]]
+    places: Routing[Sequence[Sequence[int]]]
+    whole: Option[Sequence[bool]]
+    on: Meaning[Mapping[str, str]]
+    at: Meaning[Sequence[str | None] | str | None]
 
 
 class Sides:
@@ -57,16 +76,15 @@ class Sides:
         """How long the slices of time are in which the kernel keeps rows that it keeps for so long."""
         return max(_LEAST_SLICE_MS, kept_ms // _SLICES)
 
-    def run(self, kind: str, *, whole: tuple[bool, bool], changes: bool, **options: Any) -> DataFrame:
-        """The streaming plan: the kernel's operator `kind` over the rows of both sides. Those of a side that is `whole`
-        come out without a partner, too."""
+    def run(self, kind: type[Join], *, whole: tuple[bool, bool], changes: bool, **options: Any) -> DataFrame:
+        """The streaming plan: the operator of this `kind`, with these options of its own, over the rows of both sides.
+        Those of a side that is `whole` come out without a partner, too."""
         for frame in self.frames:
             sign.refuse_moving(frame, "`join`", calling().where)
         rows, *beside = self._messages()
         time = self.time(_TIME)
-        return bridge.sharded(
-            rows if time is None else mark(rows, time), self._spec(kind, whole, changes) | options, *beside
-        )
+        operator = self._operator(kind, whole, changes, options)
+        return bridge.sharded(rows if time is None else mark(rows, time), operator, *beside)
 
     def time(self, column: str) -> EventTime | None:
         """The event time of rows of both sides, in a column: it waits as long as the longer of the two."""
@@ -117,27 +135,26 @@ class Sides:
     def _key_type(self, pair: int) -> DataType:
         return self.frames[0].schema[self.pairs[pair][0]].dataType
 
-    def _spec(self, kind: str, whole: tuple[bool, bool], changes: bool) -> dict[str, Any]:
+    def _operator(self, kind: type[Join], whole: tuple[bool, bool], changes: bool, options: dict[str, Any]) -> Join:
         names = [name for name, _ in self.columns]
         places = [[names.index(self._same.get(name, name)) for name in own] for own in self.own]
         frames = zip(self.frames, self.own, strict=True)
         keys = [f"{_KEY}{i}" for i in range(len(self.pairs))]
-        return {
-            "operator": "join",
-            "kind": kind,
+        every: dict[str, Any] = {
             "by": keys,
             "time": _TIME if any(self.times) else None,
+            "columns": [_SIDE, *keys, table.SIGN, _TIME, bridge.PACKED],
+            "output": ddl([*self.columns, *([(CHANGE, StringType())] if changes else [])]),
+            "changes": changes,
             "side": _SIDE,
             "sign": table.SIGN,
-            "on": dict(self.pairs),
             "sides": [ddl([(name, rows.schema[name].dataType) for name in own]) for rows, own in frames],
             "places": places,
             "whole": list(whole),
-            "columns": [_SIDE, *keys, table.SIGN, _TIME, bridge.PACKED],
-            "changes": changes,
-            "aggregates": [],
-            "output": ddl([*self.columns, *([(CHANGE, StringType())] if changes else [])]),
+            "on": dict(self.pairs),
+            "at": list(self.times),
         }
+        return kind(**(every | options))
 
     def joined(self, left: DataFrame, right: DataFrame, how: str, *conditions: Column) -> DataFrame:
         """The batch twin: Spark's join of rows of the sides; `conditions` name their columns with `l.` and `r.`"""

@@ -27,8 +27,9 @@ counted and dropped. A row without an event time goes there too, and is not in t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -36,6 +37,7 @@ from pyspark.sql.types import StringType
 from pyspark.sql.window import Window as Ranges
 
 from headrace.kernel import bridge
+from headrace.kernel.operator import Meaning, Operator, Option, Routing
 from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import aggregate, sign
 from headrace.operators.aggregate import Aggregate, Bound
@@ -46,6 +48,21 @@ from headrace.operators.keys import key_columns
 from headrace.operators.window import check_word, length
 
 _TIME = f"{COLUMN_PREFIX}time"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sliding(Operator):
+    """`early` says that rows come out at once; `holds` are the columns of the rows that are kept."""
+
+    name: ClassVar[str] = "sliding"
+    kind: ClassVar[str] = "sliding"
+
+    within_ms: Option[int]
+    early: Routing[bool]
+    emit: Meaning[str]
+    lateness_ms: Option[int]
+    drop_late: Routing[bool]
+    holds: Meaning[str]
 
 
 def sliding(
@@ -76,13 +93,13 @@ def sliding(
     if not rows.isStreaming:
         answer = _batch(prepared, keys, time, within_ms, bound)
         return answer.withColumn(CHANGE, F.lit("+")) if changes else answer
-    spec = sliding_spec(rows, keys, time, within_ms, bound, emit=emit, lateness_ms=lateness_ms, late=late)
-    result = bridge.sharded(prepared, spec)
+    operator = sliding_operator(rows, keys, time, within_ms, bound, emit=emit, lateness_ms=lateness_ms, late=late)
+    result = bridge.sharded(prepared, operator)
     found = marked(rows.schema)
     return result if found is None else mark(result, found)
 
 
-def sliding_spec(
+def sliding_operator(
     rows: DataFrame,
     keys: Sequence[str],
     time: str,
@@ -92,27 +109,25 @@ def sliding_spec(
     emit: str,
     lateness_ms: int,
     late: str,
-) -> dict[str, Any]:
-    """What the kernel is told."""
+) -> Sliding:
+    """What the kernel is told, and what the state means."""
     changes = emit == "early" or (emit == "final" and lateness_ms > 0)
     columns = [(field.name, field.dataType) for field in rows.schema.fields]
-    return {
-        "operator": "sliding",
-        "kind": "sliding",
-        "within_ms": within_ms,
-        "by": list(keys),
-        "time": time,
-        "columns": rows.columns,
-        "holds": ddl(columns),
-        "emit": "final" if emit == "final" else "early",
-        "lateness_ms": lateness_ms,
-        "late": late,
-        "changes": changes,
-        "aggregates": [one.spec() for one in bound],
-        "output": ddl(
-            [*columns, *((one.name, one.type) for one in bound), *([(CHANGE, StringType())] if changes else [])]
-        ),
-    }
+    change = [(CHANGE, StringType())] if changes else []
+    return Sliding(
+        by=list(keys),
+        time=time,
+        columns=rows.columns,
+        aggregates=bound,
+        output=ddl([*columns, *((one.name, one.type) for one in bound), *change]),
+        changes=changes,
+        within_ms=within_ms,
+        early=emit != "final",
+        emit=emit,
+        lateness_ms=lateness_ms,
+        drop_late=late == "drop",
+        holds=ddl(columns),
+    )
 
 
 def _batch(rows: DataFrame, keys: Sequence[str], time: str, within_ms: int, bound: Sequence[Bound]) -> DataFrame:

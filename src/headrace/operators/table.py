@@ -11,6 +11,8 @@ taken back before what comes. State: the rows of the table.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
@@ -19,6 +21,7 @@ from pyspark.sql.types import StringType
 from pyspark.sql.window import Window as Ranges
 
 from headrace.kernel import bridge
+from headrace.kernel.operator import Meaning, Operator
 from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import sign
 from headrace.operators.columns import ddl, quoted
@@ -28,6 +31,16 @@ OFFSET = f"{COLUMN_PREFIX}in_1"
 TIME = f"{COLUMN_PREFIX}in_2"
 _COUNT = f"{COLUMN_PREFIX}count"
 _RECORDS: WeakKeyDictionary[DataFrame, tuple[Callable[[str | None], DataFrame], tuple[str, ...]]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalize(Operator):
+    """`holds` are the columns of the table."""
+
+    name: ClassVar[str] = "table"
+    kind: ClassVar[str] = "normalize"
+
+    holds: Meaning[str]
 
 
 def held(rows: DataFrame) -> DataFrame:
@@ -67,16 +80,13 @@ def normalize(records: DataFrame, key: Sequence[str]) -> DataFrame:
         latest = Ranges.partitionBy(*(F.col(quoted(name)) for name in key)).orderBy(F.col(OFFSET).desc())
         last = records.withColumn(_COUNT, F.row_number().over(latest)).where(F.col(_COUNT) == 1)
         return last.where(F.col(SIGN) == "+").select(*map(F.col, map(quoted, own)), F.lit("+").alias(CHANGE))
-    spec = {
-        "operator": "table",
-        "kind": "normalize",
-        "by": list(key),
-        "unique": list(key),
-        "time": None,
-        "columns": own,
-        "changes": True,
-        "aggregates": [],
-        "holds": ddl([(name, records.schema[name].dataType) for name in own]),
-        "output": ddl([*((name, records.schema[name].dataType) for name in own), (CHANGE, StringType())]),
-    }
-    return bridge.sharded(records, spec)
+    fields = [(name, records.schema[name].dataType) for name in own]
+    operator = Normalize(
+        by=list(key),
+        columns=own,
+        output=ddl([*fields, (CHANGE, StringType())]),
+        unique=list(key),
+        changes=True,
+        holds=ddl(fields),
+    )
+    return bridge.sharded(records, operator)

@@ -25,7 +25,8 @@ Rank within windows, and over keys that come to an end, or restart with another 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -44,6 +45,7 @@ from pyspark.sql.window import Window as Ranges
 from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
+from headrace.kernel.operator import Meaning, Operator, Option, Routing
 from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import aggregate, expression, sign
 from headrace.operators.columns import ddl, quoted
@@ -56,6 +58,21 @@ _PART = f"{COLUMN_PREFIX}part"
 _SCORE = f"{aggregate.INPUT_PREFIX}0"
 _SIGN = f"{aggregate.INPUT_PREFIX}1"
 _MOST = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Top(Operator):
+    """`taken_back` says that rows may go again, and `places` that each is given with its place. `score` is what rows
+    are ranked by, and `holds` are the columns of those that are kept."""
+
+    name: ClassVar[str] = "top"
+    kind: ClassVar[str] = "top"
+
+    n: Option[int]
+    taken_back: Option[bool]
+    places: Routing[bool]
+    score: Meaning[str]
+    holds: Meaning[str]
 
 
 def top(
@@ -91,41 +108,38 @@ def top(
         return _batch(rows, n, score, keys, columns, signs=signs)
     plain = rows.select(*(F.col(quoted(name)) for name in columns), *_inputs(score, signs=signs))
     if keys and skew is None:
-        return bridge.sharded(plain, _spec(plain, n, keys, columns, by, signs=signs, places=True))
+        return bridge.sharded(plain, _operator(plain, n, keys, columns, by, signs=signs, places=True))
     shards = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     part = F.pmod(F.xxhash64(*(F.col(quoted(name)) for name in columns)), F.lit(shards)).alias(_PART)
     parted = plain.select(part, *plain.columns)
-    some = bridge.sharded(parted, _spec(parted, n, [*keys, _PART], [_PART, *columns], by, signs=signs, places=False))
+    some = bridge.sharded(
+        parted, _operator(parted, n, [*keys, _PART], [_PART, *columns], by, signs=signs, places=False)
+    )
     whole = some.select(*(F.col(quoted(name)) for name in columns), *_inputs(score, signs=True))
-    return bridge.sharded(whole, _spec(whole, n, keys, columns, by, signs=True, places=True))
+    return bridge.sharded(whole, _operator(whole, n, keys, columns, by, signs=True, places=True))
 
 
 def _inputs(score: Column, *, signs: bool) -> list[Column]:
     return [score.alias(_SCORE), *([F.col(CHANGE).alias(_SIGN)] if signs else [])]
 
 
-def _spec(
+def _operator(
     rows: DataFrame, n: int, keys: Sequence[str], columns: Sequence[str], by: str, *, signs: bool, places: bool
-) -> dict[str, Any]:
-    """What the kernel is told."""
+) -> Top:
     own: list[tuple[str, DataType]] = [(name, rows.schema[name].dataType) for name in columns]
     place: list[tuple[str, DataType]] = [(PLACE, LongType())] if places else []
-    return {
-        **({"unique": [*keys, PLACE]} if places else {}),
-        "operator": "top",
-        "kind": "top",
-        "n": n,
-        "score": by,
-        "by": list(keys),
-        "time": None,
-        "columns": list(columns),
-        "holds": ddl(own),
-        "taken_back": signs,
-        "places": places,
-        "changes": True,
-        "aggregates": [],
-        "output": ddl([*own, *place, (CHANGE, StringType())]),
-    }
+    return Top(
+        by=list(keys),
+        columns=list(columns),
+        output=ddl([*own, *place, (CHANGE, StringType())]),
+        unique=[*keys, PLACE] if places else None,
+        changes=True,
+        n=n,
+        score=by,
+        taken_back=signs,
+        places=places,
+        holds=ddl(own),
+    )
 
 
 def _batch(

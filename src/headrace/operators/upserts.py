@@ -20,6 +20,8 @@ before the one that takes its place, the view is without it for that moment.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -28,11 +30,25 @@ from pyspark.sql.types import StringType
 from headrace.call import calling
 from headrace.errors import Location
 from headrace.kernel import bridge
+from headrace.kernel.operator import Meaning, Operator, Routing
 from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import sign, table
 from headrace.operators.columns import ddl, quoted
 
 _KEY = f"{COLUMN_PREFIX}key_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upserts(Operator):
+    """`sign` is the column that says whether a row comes or goes, `on` the key of the view, and `holds` are its
+    columns."""
+
+    name: ClassVar[str] = "upserts"
+    kind: ClassVar[str] = "upserts"
+
+    sign: Routing[str]
+    on: Meaning[Sequence[str]]
+    holds: Meaning[str]
 
 
 def to_upserts(rows: DataFrame, key: Sequence[str], where: Location | None = None) -> DataFrame:
@@ -46,17 +62,13 @@ def to_upserts(rows: DataFrame, key: Sequence[str], where: Location | None = Non
     columns = [F.col(quoted(name)) for name in sign.columns(rows)]
     signed = rows.select(*head, F.col(CHANGE).alias(table.SIGN), *columns, F.lit("+").alias(CHANGE))
     fields = [(name, rows.schema[name].dataType) for name in sign.columns(rows)]
-    spec = {
-        "operator": "upserts",
-        "kind": "upserts",
-        "by": names,
-        "time": None,
-        "sign": table.SIGN,
-        "columns": [*names, table.SIGN, bridge.PACKED],
-        "on": list(key),
-        "holds": ddl(fields),
-        "changes": True,
-        "aggregates": [],
-        "output": ddl([*fields, (CHANGE, StringType())]),
-    }
-    return bridge.sharded(bridge.packed(signed, own), spec).select(*map(quoted, rows.columns))
+    operator = Upserts(
+        by=names,
+        columns=[*names, table.SIGN, bridge.PACKED],
+        output=ddl([*fields, (CHANGE, StringType())]),
+        changes=True,
+        sign=table.SIGN,
+        on=list(key),
+        holds=ddl(fields),
+    )
+    return bridge.sharded(bridge.packed(signed, own), operator).select(*map(quoted, rows.columns))

@@ -37,9 +37,9 @@ and no other begins inside it. A row without an event time goes to `<name>.late`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
-from typing import Any, Literal
+from typing import ClassVar, Literal
 from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column, DataFrame
@@ -51,6 +51,7 @@ from headrace import duration
 from headrace.call import calling
 from headrace.errors import DeclarationError
 from headrace.kernel import bridge
+from headrace.kernel.operator import Meaning, Operator, Option, Routing
 from headrace.names import CHANGE, COLUMN_PREFIX
 from headrace.operators import aggregate, sign
 from headrace.operators.aggregate import Aggregate, Bound
@@ -79,6 +80,63 @@ class Window:
     timezone: str | None = None
     gap_ms: int = 0
     every_rows: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Windowed(Operator):
+    """Aggregates over windows of one kind; `early` says that results are given on every change."""
+
+    name: ClassVar[str] = "window"
+
+    early: Routing[bool]
+    emit: Meaning[str]
+    lateness_ms: Option[int]
+    drop_late: Routing[bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tumbling(Windowed):
+    """One begins where the one before ends. With a `timezone` size and offset are whole days of it."""
+
+    kind: ClassVar[str] = "tumbling"
+
+    size_ms: Option[int]
+    every_ms: Meaning[int]
+    offset_ms: Option[int]
+    timezone: Option[str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hopping(Windowed):
+    """One begins `every_ms`."""
+
+    kind: ClassVar[str] = "hopping"
+
+    size_ms: Option[int]
+    every_ms: Option[int]
+    offset_ms: Option[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session(Windowed):
+    """One ends when a key has been quiet for longer than the gap."""
+
+    kind: ClassVar[str] = "session"
+
+    gap_ms: Option[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Global(Windowed):
+    """One for ever, told after so many rows or so much time; the other of the two is 0."""
+
+    kind: ClassVar[str] = "global"
+
+    every_rows: Option[int]
+    every_ms: Option[int]
+
+
+_OPERATORS: dict[str, type[Windowed]] = {kind.kind: kind for kind in (Tumbling, Hopping, Session, Global)}
 
 
 # What the user writes
@@ -180,14 +238,14 @@ def window(
     _check_added(keys, added)
     bound, prepared = aggregate.bind(rows, aggregates, "window", [*keys, *added])
     if rows.isStreaming:
-        spec = window_spec(rows, windows, keys, time, bound, emit=emit, lateness_ms=lateness_ms, late=late)
-        result = bridge.sharded(prepared, spec)
+        operator = window_operator(rows, windows, keys, time, bound, emit=emit, lateness_ms=lateness_ms, late=late)
+        result = bridge.sharded(prepared, operator)
     else:
         result = _batch(prepared, windows, keys, time, bound, changes=changes)
     return result if windows.kind == "global" else mark(result, _event_time(rows, time, lateness_ms))
 
 
-def window_spec(
+def window_operator(
     rows: DataFrame,
     windows: Window,
     keys: Sequence[str],
@@ -197,8 +255,8 @@ def window_spec(
     emit: str,
     lateness_ms: int,
     late: str,
-) -> dict[str, Any]:
-    """What the kernel is told."""
+) -> Windowed:
+    """What the kernel is told, and what the state means."""
     changes = _has_changes(windows, emit, lateness_ms)
     limits: list[tuple[str, DataType]] = [(START, TimestampType()), (END, TimestampType())]
     output: list[tuple[str, DataType]] = [
@@ -207,27 +265,22 @@ def window_spec(
         *((one.name, one.type) for one in bound),
         *([(CHANGE, StringType())] if changes else []),
     ]
-    return {
-        "operator": "window",
-        "kind": windows.kind,
-        "size_ms": windows.size_ms,
-        "every_ms": windows.every_ms,
-        "offset_ms": windows.offset_ms,
-        "timezone": windows.timezone,
-        "gap_ms": windows.gap_ms,
-        "every_rows": windows.every_rows,
-        "within_ms": 0,
-        "by": list(keys),
-        "time": time,
-        "unique": [*keys, *(() if windows.kind == "global" else (START,))],
-        "columns": rows.columns,
-        "emit": emit,
-        "lateness_ms": lateness_ms,
-        "late": late,
-        "changes": changes,
-        "aggregates": [one.spec() for one in bound],
-        "output": ddl(output),
-    }
+    operator = _OPERATORS[windows.kind]
+    own = {field.name for field in fields(operator)}
+    return operator(
+        **{name: value for name, value in asdict(windows).items() if name in own},
+        by=list(keys),
+        time=time,
+        columns=rows.columns,
+        aggregates=bound,
+        output=ddl(output),
+        unique=[*keys, *(() if windows.kind == "global" else (START,))],
+        changes=changes,
+        early=emit == "early",
+        emit=emit,
+        lateness_ms=lateness_ms,
+        drop_late=late == "drop",
+    )
 
 
 def _batch(

@@ -7,6 +7,7 @@ process, however it ends. Detached ones live until `Parts.down`. A start that fa
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -82,6 +83,36 @@ class Parts:
                 part.end(directory, record)
                 stopped.append(name)
         return stopped
+
+    @classmethod
+    def data(cls, settings: Settings, name: str) -> list[Path]:
+        """Where an embedded part keeps its data, if there is any."""
+        directory = settings.state / name
+        elsewhere = postgres.elsewhere(directory) if name == postgres.NAME else None
+        found = [elsewhere] if elsewhere else []
+        return [*found, directory / "data"] if (directory / "data").is_dir() else found
+
+    @classmethod
+    def erase(cls, settings: Settings, name: str) -> None:
+        """Remove what an embedded part holds, which does not run; it is started again at its old ports."""
+        directory = settings.state / name
+        if not directory.is_dir():
+            return
+        with locked(directory / "start.lock"):
+            if part.find(directory) is not None:
+                raise PartError(
+                    "HR-114",
+                    f"The embedded {name} runs, and what it holds is not removed.",
+                    found=directory,
+                    fix="stop it first",
+                )
+            if name == postgres.NAME and (elsewhere := postgres.elsewhere(directory)):
+                shutil.rmtree(elsewhere, ignore_errors=True)
+            for one in directory.iterdir():
+                if one.is_dir():
+                    shutil.rmtree(one)
+                elif one.name not in ("start.lock", "ports"):
+                    one.unlink()
 
     @classmethod
     def status(cls, settings: Settings) -> list[PartStatus]:

@@ -1,10 +1,13 @@
 """The jars Headrace needs beside pyspark's own, pinned here and nowhere else.
 
 A set is resolved through the Ivy inside pyspark, so that no Maven is needed, and copied flat into one directory of the
-per-user cache, named by the hash of its coordinates: a changed pin is another directory. A set that is there is
-returned without starting a JVM. Spark's class path must not hold two versions of a jar, so the connector names exactly
-the jars it adds to `pyspark/jars`, without what those depend on; the broker runs in a JVM of its own, and takes
-everything.
+per-user cache, named by the hash of its pins: a changed pin is another directory. Every file is pinned by its SHA-256
+in jars.lock, also what comes along because another needs it; a set that is not exactly those files is refused. A set
+that is there is returned without starting a JVM. Spark's class path must not hold two versions of a jar, so the
+connector names exactly the jars it adds to `pyspark/jars`, without what those depend on; the broker runs in a JVM of
+its own, and takes everything.
+
+`python -m headrace.parts.jars` prints jars.lock as it has to be after a change of the coordinates.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,12 +31,15 @@ from headrace.parts import java
 from headrace.parts.cache import entry, made_once, root
 
 Report = Callable[[str], None]
+LOCK = Path(__file__).with_name("jars.lock")
 
 
 @dataclass(frozen=True)
 class JarSet:
-    """Jars that are used together; `transitive` adds what they depend on."""
+    """Jars that are used together; `transitive` adds what they depend on. `name` is their section of jars.lock; a set
+    without a name, such as that of a bench's peer, is not ours, and taken as it comes."""
 
+    name: str
     title: str
     coordinates: tuple[str, ...]
     transitive: bool
@@ -40,10 +47,17 @@ class JarSet:
     @property
     def key(self) -> str:
         """The name of the set's directory in the cache."""
-        return hashlib.sha256(repr((self.coordinates, self.transitive)).encode()).hexdigest()[:16]
+        pins = sorted(self.pins.items())
+        return hashlib.sha256(repr((self.coordinates, self.transitive, pins)).encode()).hexdigest()[:16]
+
+    @property
+    def pins(self) -> Mapping[str, str]:
+        """The SHA-256 of each of its files, by their names."""
+        return _locked().get(self.name, {})
 
 
 CONNECTOR = JarSet(
+    "connector",
     "Spark's Kafka connector",
     (
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
@@ -54,11 +68,18 @@ CONNECTOR = JarSet(
     transitive=False,
 )
 BROKER = JarSet(
+    "broker",
     "the Kafka broker",
     ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.1"),
     transitive=True,
 )
-ECJ = JarSet("the Eclipse compiler", ("org.eclipse.jdt:ecj:3.44.0",), transitive=False)
+ECJ = JarSet("compiler", "the Eclipse compiler", ("org.eclipse.jdt:ecj:3.44.0",), transitive=False)
+LINTER = JarSet(
+    "linter",
+    "the linter of the Java sources, which brings their formatter",
+    ("com.google.errorprone:error_prone_core:2.42.0",),
+    transitive=True,
+)
 
 
 def is_cached(jars: JarSet) -> bool:
@@ -95,8 +116,22 @@ def spark_files() -> list[Path]:
     return sorted(pyspark_jars().glob("*.jar"))
 
 
+@cache
+def _locked() -> dict[str, dict[str, str]]:
+    return tomllib.loads(LOCK.read_text(encoding="utf-8"))
+
+
 def _download(jars: JarSet, place: Path, report: Report) -> None:
     report(f"downloading {jars.title} ({', '.join(jars.coordinates)})")
+    for path in _resolve(jars, report):
+        shutil.copy(path, place)
+    found = sorted(place.iterdir())
+    if jars.name:
+        _verify(jars, found)
+    report(f"  {len(found)} jars are ready")
+
+
+def _resolve(jars: JarSet, report: Report) -> list[Path]:
     home = java.find()
     with tempfile.TemporaryDirectory() as scratch:
         request, answer = Path(scratch, "request.json"), Path(scratch, "answer.json")
@@ -105,7 +140,7 @@ def _download(jars: JarSet, place: Path, report: Report) -> None:
                 {
                     "coordinates": ",".join(jars.coordinates),
                     "transitive": jars.transitive,
-                    "downloads": str(root() / "ivy"),
+                    "downloads": str(_downloads()),
                 }
             ),
             encoding="utf-8",
@@ -127,9 +162,33 @@ def _download(jars: JarSet, place: Path, report: Report) -> None:
                     report(f"  {jar.group(1)}")
         if process.returncode != 0:
             raise _failure(jars, said)
-        for path in json.loads(answer.read_text(encoding="utf-8")):
-            shutil.copy(path, place)
-    report(f"  {len(list(place.iterdir()))} jars are ready")
+        return [Path(path) for path in json.loads(answer.read_text(encoding="utf-8"))]
+
+
+def _downloads() -> Path:
+    return root() / "ivy"
+
+
+def _sums(files: Iterable[Path]) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(files)}
+
+
+def _verify(jars: JarSet, files: Iterable[Path]) -> None:
+    """Refuse what is not exactly the files that are pinned."""
+    pins, came = jars.pins, _sums(files)
+    wrong = [
+        f"{name} has the SHA-256 {came.get(name, 'of no file')}, and {pins.get(name, 'none')} is pinned"
+        for name in sorted({*pins, *came})
+        if came.get(name) != pins.get(name)
+    ]
+    if wrong or not came:
+        raise PartError(
+            "HR-104",
+            f"The jars of {jars.title} came, but are not those that Headrace was built and tested with.",
+            found="; ".join(wrong) or "no file",
+            fix=f"delete {_downloads()}, and fetch them again from a repository that you trust (a mirror is named with"
+            " DEFAULT_ARTIFACT_REPOSITORY)",
+        )
 
 
 def _failure(jars: JarSet, said: list[str]) -> PartError:
@@ -146,3 +205,14 @@ def _failure(jars: JarSet, said: list[str]) -> PartError:
         fix="check the network (a proxy is set through JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=… -Dhttps.proxyPort=…;"
         " a mirror through DEFAULT_ARTIFACT_REPOSITORY), then run `headrace setup` again",
     )
+
+
+def main() -> None:
+    """Print jars.lock for the coordinates above, whatever it says now."""
+    for jars in (CONNECTOR, BROKER, ECJ, LINTER):
+        sums = _sums(_resolve(jars, lambda line: print(line, file=sys.stderr)))
+        print(f"[{jars.name}]", *(f'"{name}" = "{digest}"' for name, digest in sums.items()), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,9 +1,12 @@
-"""The kernel jar: the Java sources in `headrace/kernel/java`, compiled for Java 17 on the machine that runs them.
+"""The kernel jar: the Java sources in `headrace/kernel/java`, compiled for Java 17.
+
+A wheel holds it, compiled when the wheel was built (hatch_build.py), under a name that has the version of Spark and the
+hash of the sources; an installed Headrace takes that one and never compiles. In a checkout it is compiled on the
+machine that runs it, and kept in the cache under the same hash: once, and again after any change.
 
 It is compiled with the `javac` of the Java that was found, or else with the Eclipse compiler on the plain runtime,
-against pyspark's jars and the Kafka connector. The jar is kept in the cache under the hash of the sources and the
-version of pyspark, so it is compiled once and again after any change. The entries are sorted and carry no time, so
-that the same compiler gives the same bytes.
+against pyspark's jars and the Kafka connector. The entries are sorted and carry no time, so that the same compiler
+gives the same bytes.
 """
 
 from __future__ import annotations
@@ -27,14 +30,37 @@ _MANIFEST = "Manifest-Version: 1.0\r\nCreated-By: headrace\r\n\r\n"
 
 
 def kernel_jar(report: Report, sources: Path = SOURCES) -> Path:
-    """The jar of the sources; compiles them once."""
+    """The jar of the sources: the one that is packed beside them, or compiled, once."""
     found = _sources(sources)
-    return made_once("kernel", _key(found, sources), lambda place: _compile(found, place, report)) / _JAR
+    key = _key(found, sources)
+    if packed := sorted(sources.parent.glob(_name("*", "*"))):
+        return _fitting(packed, sources.parent / _name(version("pyspark"), key))
+    return made_once("kernel", key, lambda place: _compile(found, place, report)) / _JAR
 
 
 def is_cached(sources: Path = SOURCES) -> bool:
-    """Whether the jar is there, so that `kernel_jar` will not compile."""
+    """Whether the jar was compiled already, so that `kernel_jar` will not do it."""
     return entry("kernel", _key(_sources(sources), sources)).is_dir()
+
+
+def packed_name(sources: Path = SOURCES) -> str:
+    """What the jar of the sources is called in a wheel, where it lies beside the directory of the sources."""
+    return _name(version("pyspark"), _key(_sources(sources), sources))
+
+
+def _name(spark: str, key: str) -> str:
+    return f"headrace-kernel-spark{spark}-{key}.jar"
+
+
+def _fitting(packed: list[Path], wanted: Path) -> Path:
+    if wanted in packed:
+        return wanted
+    raise PartError(
+        "HR-105",
+        "The compiled kernel of this installation is of another Spark or of other sources.",
+        found=f"{', '.join(jar.name for jar in packed)}; needed is {wanted.name}",
+        fix="let pip install what belongs together: pip install --force-reinstall headrace",
+    )
 
 
 def _sources(sources: Path) -> list[Path]:

@@ -64,6 +64,13 @@ def url(place: Path, address: str) -> str:
     return f"postgresql://{USER}:{password}@{address}/{DATABASE}"
 
 
+def elsewhere(place: Path) -> Path | None:
+    """The directory with the data of the server whose directory is `place`, when it is not there; else None."""
+    location = place / "location"
+    found = Path(location.read_text(encoding="utf-8")) if location.exists() else None
+    return found if found is not None and found.is_dir() else None
+
+
 def answers(place: Path, address: str) -> bool:
     """Whether the server lets its owner in."""
     try:

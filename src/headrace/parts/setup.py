@@ -1,7 +1,7 @@
 """Everything that must be downloaded or compiled before the first run, done once.
 
-`install` is what `headrace setup`, the Makefile and the first start call. When all is there it takes milliseconds and
-says nothing. A crash in the middle loses only the set that was being made.
+`install` is what `headrace setup` and the Makefile call; a run makes for itself what it needs of this. When all is
+there it takes milliseconds and says nothing. A crash in the middle loses only the set that was being made.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ passage       whether a view has passed the position of a write
 openapi       the description of all this for machines
 api           the routes of the views
 site          all that one server has, behind the guard
-metrics       how the app does, for Prometheus
+observation   what is known of a running app, gathered in the background
+metrics       how the app is doing, for Prometheus
 console       see the streams move, in a browser
 server        the process: sockets, signals, a clean stop
 

@@ -49,7 +49,8 @@ Answer = TypeVar("Answer")
 
 
 class Api:
-    """The API of one app's views: `routes` for a server that is `opened`, and `stop`, which lets all subscribers go."""
+    """The API of one app's views: `routes` for a server that is `opened`, and `stop`, which disconnects all
+    subscribers."""
 
     def __init__(self, app: str, connection: Connection, postgres_url: str) -> None:
         self._app = app
@@ -68,7 +69,7 @@ class Api:
         ]
 
     def stop(self) -> None:
-        """Let all subscribers go, each with a word."""
+        """Disconnect all subscribers, each with the reason."""
         self._stopping.set()
 
     @asynccontextmanager
@@ -85,7 +86,7 @@ class Api:
                 await self._feeds.close()
 
     async def _watch_tables(self) -> None:
-        """Let those go, for ever, who subscribe to a version that its table no longer holds."""
+        """Disconnect, for ever, subscribers of a version that its table no longer holds."""
         while True:
             await asyncio.sleep(REFRESH_S)
             for view in self._feeds.views:

@@ -1,6 +1,7 @@
-"""What Kafka knows about topics and groups, asked without holding up anybody else.
+"""What Kafka knows about topics and groups, asked without delaying anybody else.
 
-One admin client answers all questions. A question that Kafka does not answer is a LogError, as everywhere.
+One admin client answers all questions. A question that Kafka does not answer is a LogError, as everywhere. The client
+is then made to look for the leaders of partitions again, because a client that keeps the old ones is refused for ever.
 """
 
 # The client documents these names under `confluent_kafka.admin` without declaring them there.
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +33,7 @@ Place = tuple[str, int]
 _EARLIEST: Any = OffsetSpec.earliest()
 _LATEST: Any = OffsetSpec.latest()
 _KNOWN_S = 30.0
+LEARN_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Broker:
             configured = admin.describe_configs([resource], request_timeout=TIMEOUT_S)[resource]
             found, config = await asyncio.wrap_future(described), await asyncio.wrap_future(configured)
         except KafkaException as error:
+            await self._learn(admin)
             raise self._error(error, topic) from error
         compacted = "compact" in (config["cleanup.policy"].value or "")
         kept = int(config["delete.retention.ms"].value or 0) / 1000 if compacted else None
@@ -99,9 +103,10 @@ class Broker:
             answers = admin.list_offsets(
                 asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
             )
-            return {place.partition: (await asyncio.wrap_future(answer)).offset for place, answer in answers.items()}
+            return {place.partition: _there((await asyncio.wrap_future(one)).offset) for place, one in answers.items()}
         except KafkaException as error:
             self._facts.pop(topic, None)
+            await self._learn(admin)
             raise self._error(error, topic) from error
 
     async def _client(self) -> AdminClient:
@@ -111,5 +116,16 @@ class Broker:
                     self._admin = await asyncio.to_thread(self.connection.admin)
         return self._admin
 
+    async def _learn(self, admin: AdminClient) -> None:
+        with suppress(KafkaException):
+            await asyncio.to_thread(admin.list_topics, timeout=LEARN_S)
+
     def _error(self, error: KafkaException, about: str) -> Exception:
         return self.connection.error(error.args[0], f"asking about {about}")
+
+
+def _there(offset: int) -> int:
+    """The offset; KafkaException where a broker that goes away while it is asked gives none."""
+    if offset < 0:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    return offset

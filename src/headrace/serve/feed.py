@@ -1,10 +1,11 @@
-"""The changes of one view, read once from its topic and shared by all who subscribe.
+"""The changes of one view, read once from its topic and shared by all subscribers.
 
-A thread reads the topic and hands each poll to the event loop, which keeps the last changes. A subscriber is a place in
-them. What is older than the oldest one kept is read from the topic for that subscriber alone, a few at a time, until
-the shared changes are reached. A subscriber that falls behind the oldest one kept is too slow and is let go: it can
-resume.
+A thread reads the topic and passes each poll to the event loop, which keeps the last changes. A subscriber is a place
+in them. What is older than the oldest kept change is read from the topic for that subscriber alone, a few at a time,
+until the shared changes are reached. A subscriber that falls behind the oldest kept change is too slow and is
+disconnected: it can resume.
 
+A log that is away is waited for (log/away.py): the subscribers are told so, and told when it is back, and miss nothing.
 A feed that cannot read on (the topic is gone, or its start is) fails for all its subscribers; the next one opens
 another.
 """
@@ -22,6 +23,8 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from headrace.errors import HeadraceError, ServeError
+from headrace.log import away
+from headrace.log.away import Sight
 from headrace.log.connection import TIMEOUT_S, Connection
 from headrace.serve.broker import Broker, Facts
 from headrace.serve.change import Change, Decoder
@@ -36,15 +39,6 @@ CATCHING_UP = 8
 STALL_S = 30.0
 WATCH_S = 30.0
 _AHEAD = 4
-_PASSING = {
-    KafkaError._TRANSPORT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._RESOLVE,
-    KafkaError._TIMED_OUT,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-}
 
 
 class Gone(Exception):  # noqa: N818 - it is no error, but a reason to begin anew
@@ -65,6 +59,7 @@ class Feed:
     def __init__(self, broker: Broker, view: View, pool: ThreadPoolExecutor) -> None:
         self.view = view
         self.failure: HeadraceError | None = None
+        self.away: str | None = None
         self._broker = broker
         self._pool = pool
         self._decoder = Decoder(view)
@@ -105,7 +100,7 @@ class Feed:
             await asyncio.to_thread(self._thread.join, STALL_S)
 
     def fail(self, error: HeadraceError) -> None:
-        """Let all subscribers go, with the reason."""
+        """Disconnect all subscribers, with the reason."""
         self.failure = self.failure or error
         self._ending.set()
         self._wake()
@@ -219,7 +214,7 @@ class Feed:
         self._wake()
 
     def _forget(self) -> None:
-        """Let go of the older half."""
+        """Forget the older half."""
         half = len(self._kept) // 2
         for shared in self._kept[:half]:
             self._begin[shared.change.partition] = shared.change.offset + 1
@@ -231,13 +226,22 @@ class Feed:
         for event in self._listeners:
             event.set()
 
+    def _absent(self, away: str | None) -> None:
+        self.away = away
+        self._wake()
+
     # The thread
 
     def _read(self, client: Consumer, loop: asyncio.AbstractEventLoop) -> None:
         room = threading.Semaphore(_AHEAD)
         connection = self._broker.connection
+        sight, told = Sight(connection, self.view.topic, range(len(self._begin))), None
         try:
             while not self._ending.is_set():
+                sight.look()
+                if sight.away != told:
+                    told = sight.away
+                    _tell(loop, self._absent, told)
                 messages = _poll(client, 0.5)
                 records, reached = _sorted(connection, messages)
                 if not reached:
@@ -358,7 +362,7 @@ def _sorted(connection: Connection, messages: Sequence[Message]) -> tuple[list[M
             reached[_partition(message)] = _offset(message)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise Gone(error.str())
-        elif error.code() not in _PASSING:
+        elif not away.passes(error) and error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise connection.error(error, "reading a view")
     return records, reached
 

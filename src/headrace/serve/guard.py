@@ -1,5 +1,7 @@
 """Who may ask: the right Host, the right Origin, the right token, in that order, before anything else is looked at.
 
+Before them stands the head itself, which has to be one that all servers read in the same way (head.py).
+
 Host: a page of a stranger can make its own name point to this machine (DNS rebinding) and then ask as if from the same
 origin. Its name still stands in Host, so only names that this server has are served: loopback, the address it is bound
 to, plain IP addresses (which cannot be rebound), and those that are allowed.
@@ -25,6 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.errors import ServeError
 from headrace.serve import problem
+from headrace.serve.head import Heads
 
 LONGEST_QUERY = 8 * 1024
 LARGEST_HEAD = 32 * 1024
@@ -69,9 +72,10 @@ class Rules:
 class Guard:
     """Lets through what the rules allow, and answers everything else itself; `console` has the paths below /console."""
 
-    def __init__(self, app: ASGIApp, rules: Rules, console: ASGIApp | None = None) -> None:
+    def __init__(self, app: ASGIApp, rules: Rules, heads: Heads, console: ASGIApp | None = None) -> None:
         self._app = app
         self._rules = rules
+        self._heads = heads
         self._console = console
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,6 +93,7 @@ class Guard:
             await send(message)
 
         try:
+            self._heads.check(scope["headers"])
             self._check_place(scope, origin, own=console is not None)
             if console is not None:
                 await console(scope, receive, with_headers)

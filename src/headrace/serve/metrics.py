@@ -1,26 +1,24 @@
-"""How an app does, for Prometheus: what its processes have written about themselves, and how far its topics are.
+"""How an app is doing, for Prometheus: what its processes have written about themselves, and how far its topics are.
 
-Nothing is counted here: every number is read when it is asked for from what the watch has gathered, so that any number
-of servers tell the same. Counts are of the run that wrote them and begin again with the next one, as Prometheus expects
-of a counter. `docs/reference/metrics.md` lists the names.
+Nothing is counted here: every number is what the observer has gathered (observation/), so any number of servers give
+the same numbers. Only the count of refused requests is of the one server. Counts are of the run that wrote them and
+begin again with the next one, as Prometheus expects of a counter. `docs/reference/metrics.md` lists the names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
-from headrace.engine.health import health, is_alive
-from headrace.serve.console.trail import Query, seconds
-from headrace.serve.console.watch import Watch
+from headrace.serve.head import Heads
+from headrace.serve.observation.history import History, seconds
+from headrace.serve.observation.observer import Observer
 
 _QUERY = ("app", "query", "mode")
-_WELL = ("keeping-up", "behind", "starting")
 COUNTERS = {
     "headrace_query_rows": ("rows_in", "Rows read in this run."),
     "headrace_query_rows_out": ("rows_out", "Records written in this run."),
@@ -44,8 +42,9 @@ TIMES = {
 class Metrics:
     """The metrics of one app."""
 
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
+    def __init__(self, observer: Observer, heads: Heads) -> None:
+        self._observer = observer
+        self._heads = heads
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -55,12 +54,19 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """Asked by the registry."""
-        queries = dict(self._watch.trail.queries)
+        queries = dict(self._observer.histories)
         yield from self._queries(queries)
         yield from self._states(queries)
         yield from self._log()
+        for name, text, count in (
+            ("headrace_http_late_heads", "Requests whose head did not come in time.", self._heads.late),
+            ("headrace_http_ambiguous_heads", "Requests with two lengths of the body.", self._heads.ambiguous),
+        ):
+            refused = CounterMetricFamily(name, text, labels=("app",))
+            refused.add_metric([self._observer.graph.app], count)
+            yield refused
 
-    def _queries(self, queries: dict[str, Query]) -> Iterator[Metric]:
+    def _queries(self, queries: dict[str, History]) -> Iterator[Metric]:
         for name, (field, text) in COUNTERS.items():
             counter = CounterMetricFamily(name, text, labels=_QUERY)
             for query, one in queries.items():
@@ -84,8 +90,7 @@ class Metrics:
                 took.add_metric(self._labels(query, one), one.last.batch_ms / 1000)
         yield took
 
-    def _states(self, queries: dict[str, Query]) -> Iterator[Metric]:
-        now = datetime.now(UTC)
+    def _states(self, queries: dict[str, History]) -> Iterator[Metric]:
         up = GaugeMetricFamily("headrace_query_up", "1 while it runs and its log answers, else 0.", labels=_QUERY)
         lag = GaugeMetricFamily("headrace_query_lag", "Records not read yet.", labels=(*_QUERY, "source"))
         keys = GaugeMetricFamily("headrace_operator_keys", "Keys that it remembers.", labels=(*_QUERY, "operator"))
@@ -97,7 +102,7 @@ class Metrics:
         )
         for query, one in queries.items():
             labels = self._labels(query, one)
-            up.add_metric(labels, float(health(one.last, now, is_alive(one.last)).word in _WELL))
+            up.add_metric(labels, float(self._observer.summary(query, one).is_up))
             for source, records in one.last.lag.items():
                 lag.add_metric([*labels, source], records)
             for operator, held in one.last.operators.items():
@@ -109,17 +114,17 @@ class Metrics:
         yield from (up, lag, keys, size, latency)
 
     def _log(self) -> Iterator[Metric]:
-        levels = self._watch.levels
+        topics = self._observer.topics
         answers = GaugeMetricFamily("headrace_log_up", "1 while Kafka answers, else 0.", labels=("app",))
-        answers.add_metric([self._watch.graph.app], float(levels.away is None and levels.looked is not None))
+        answers.add_metric([self._observer.graph.app], float(topics.away is None and topics.looked is not None))
         yield answers
         ends = CounterMetricFamily(
             "headrace_topic_offset", "The end of a partition.", labels=("app", "topic", "partition")
         )
-        for topic, level in sorted(levels.topics.items()):
-            for partition, end in sorted(level.ends.items()):
-                ends.add_metric([self._watch.graph.app, topic, str(partition)], end)
+        for topic, growth in sorted(topics.growth.items()):
+            for partition, end in sorted(growth.ends.items()):
+                ends.add_metric([self._observer.graph.app, topic, str(partition)], end)
         yield ends
 
-    def _labels(self, name: str, query: Query) -> list[str]:
-        return [self._watch.graph.app, name, query.last.mode]
+    def _labels(self, name: str, query: History) -> list[str]:
+        return [self._observer.graph.app, name, query.last.mode]

@@ -1,9 +1,9 @@
-"""Whether a view has passed the position of a write, so that who wrote can read what came of it.
+"""Whether a view has passed the position of a write, so that the writer can read what came of it (read your writes).
 
-A write into an input goes through the queries of the view's path, one after the other. Each query has passed a position
-when its consumer group has committed beyond it, for then its results are written; where its output ends at that moment
-is what the next query has to pass. At last the table must have passed the end of the view's own topic. So the answer
-waits for a little more than what was written, never for less.
+A write into an input goes through the queries upstream of the view, one after the other. A query has passed a position
+when its consumer group has committed beyond it, because its results are written by then. The end of its output at that
+moment is what the next query downstream has to pass. At last the table must have passed the end of the view's own
+topic. So the answer waits for a little more than what was written, never for less.
 """
 
 from __future__ import annotations

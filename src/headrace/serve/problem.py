@@ -48,4 +48,6 @@ def answer(error: HeadraceError) -> JSONResponse:
     headers = {"www-authenticate": "Bearer"} if error.code == "HR-510" else {}
     if status(error) == 503:
         headers["retry-after"] = "1"
+    if error.code == "HR-521":
+        headers["connection"] = "close"
     return JSONResponse(body(error), status(error), headers, MEDIA_TYPE)

@@ -1,7 +1,8 @@
 """The process that serves: one socket, one event loop, a clean stop.
 
 The socket is bound before anything else, so that a port in use is an error at once. SIGTERM and Ctrl-C stop it: no new
-connection is taken, subscribers are told and let go, answers under way are finished. Nothing of a request is logged.
+connection is taken, subscribers get a last event and are disconnected, answers under way are finished. Nothing of a
+request is logged. A request whose head does not come is not waited for (head.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, cast
 
 import uvicorn
 
@@ -69,7 +71,7 @@ async def _serve(service: Service, bound: socket.socket, ready: Callable[[Callab
     server = _Server(
         uvicorn.Config(
             site.asgi,
-            http="h11",
+            http=cast(Any, service.heads.protocol),
             ws="websockets-sansio",
             loop="asyncio",
             lifespan="on",

@@ -1,6 +1,6 @@
 """The events of a subscription on their way to a client, as server-sent events or over a WebSocket.
 
-A client that takes nothing for `STALL_S` seconds is let go. When the server stops, each client is told so.
+A client that reads nothing for `STALL_S` seconds is disconnected. When the server stops, each client gets a last event.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@
     snapshot  a row: its key and the row
     ready     the snapshot is complete
     change    a row was put (upsert) or taken away (delete), with its position
+    log       the log is away, and since when; without a time, that it is back: nothing was missed
     closed    nothing more comes, with the reason; an event's id is where to go on
 
 The id of an event says how far the client is after it. Changes of one key come in their order, each once. With a
@@ -105,7 +106,7 @@ class Subscription:
                     for partition, offset in reached.items():
                         mine[partition] = max(mine[partition], offset)
                     yield events
-        place, along = feed.first, False
+        place, along, away = feed.first, False, None
         with feed.listening() as news:
             while True:
                 news.clear()
@@ -115,6 +116,9 @@ class Subscription:
                 else:
                     events = list(self._told((one.change for one in shared), mine, given))
                     along = feed.reached(mine)
+                if feed.away != away:
+                    away = feed.away
+                    events.append(Event("log", json.dumps({"away": away})))
                 if events:
                     yield events
                     continue

@@ -177,7 +177,7 @@ def _rows(view: View, where: Sql, rest: str) -> Sql:
     """Rows and their keys as JSON text.
 
     Names are quoted and values are bound: nothing of a request is in the text. No column can be named as the row and
-    the key are, for names that begin so are reserved.
+    the key are, because names that begin so are reserved.
     """
     row, key = f"{COLUMN_PREFIX}row", f"{COLUMN_PREFIX}key"
     shown = ", ".join(column.shown for column in view.columns)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from headrace.graph.node import Source
+from headrace.graph.node import Node, Source
 from headrace.log import codec
 
 
@@ -36,8 +36,21 @@ class Put:
 Event = Mapping[str, Any] | bytes | Delete | Put
 
 
-def record(table: Source, event: Event) -> tuple[bytes, bytes | None]:
-    """The key and the value of the record; bytes are a value as it is, under a key of its own."""
+def record(node: Node, event: Event) -> tuple[bytes | None, bytes | None]:
+    """The key and the value of the record of an event; that of a stream goes by its id, where it has one. Bytes are a
+    value as it is."""
+    if isinstance(node, Source) and node.kind == "table":
+        return row(node, event)
+    if isinstance(event, bytes):
+        return None, event
+    if isinstance(event, Mapping):
+        identity = node.id if isinstance(node, Source) else None
+        return str(event.get(identity)).encode() if identity else None, codec.encode(event)
+    raise ValueError(f"`{node.name}` is a stream, and nothing is deleted from it")
+
+
+def row(table: Source, event: Event) -> tuple[bytes, bytes | None]:
+    """The same of a table; bytes are under a key of their own."""
     if isinstance(event, bytes):
         return b"bytes", event
     captured = table.connector is not None

@@ -17,21 +17,17 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
-import json
 import random
 import shutil
 import tempfile
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
-from headrace import names
 from headrace.app import App
 from headrace.engine import checkpoint, topics
 from headrace.engine.mode import Mode
@@ -47,13 +43,14 @@ from headrace.log.dead import DeadLetter, dead_letters
 from headrace.log.producer import Producer
 from headrace.settings import Settings
 from headrace.testing import change
-from headrace.testing.change import Delete, Event, Put
+from headrace.testing.change import Event
+from headrace.testing.outcome import Outcome
 
 REST_S = 0.5
 _NEVER_MS = 10 * 365 * 86_400_000
 
 
-class Driver:
+class Driver(Outcome):
     """A context manager; `mode` is `exact` or `live`, and `live_batch` how long a batch of the latter lasts."""
 
     def __init__(
@@ -65,7 +62,7 @@ class Driver:
         mode: Mode = Mode.EXACT,
         live_batch: str | None = None,
     ) -> None:
-        self.graph = _isolated(app.graph(), f"t{uuid.uuid4().hex[:8]}")
+        self.graph = isolated(app.graph(), f"t{uuid.uuid4().hex[:8]}")
         self.mode = mode
         self.spark = spark
         self.connection = Connection(bootstrap)
@@ -81,15 +78,8 @@ class Driver:
         the same partition, unless one is named. A table gets its rows under their keys, and `Delete`."""
         node = self.graph.node(source)
         for event in events:
-            if isinstance(node, Source) and node.kind == "table":
-                key, value = change.record(node, event)
-                self._producer.send(node.topic, value, key=key, partition=partition)
-            elif not isinstance(event, Delete | Put):
-                identity = node.id if isinstance(node, Source) else None
-                name = str(event.get(identity)) if identity and isinstance(event, Mapping) else None
-                self._producer.send(node.topic, event, key=name, partition=partition)
-            else:
-                raise ValueError(f"`{source}` is a stream, and nothing is deleted from it")
+            key, value = change.record(node, event)
+            self._producer.send(node.topic, value, key=key, partition=partition)
         self._producer.flush()
 
     def advance(self, *, seconds: float = 300.0) -> None:
@@ -126,30 +116,9 @@ class Driver:
                 assert place is not None
                 forget_last_commit(place)
 
-    def read(self, name: str) -> list[dict[str, Any]]:
-        """The rows that a node's topic holds, oldest first."""
-        return [json.loads(record.value) for record in self.records(name) if record.value is not None]
-
-    def view(self, name: str) -> list[dict[str, Any]]:
-        """The rows that a view has, by what its topic says."""
-        table: dict[bytes | None, bytes | None] = {}
-        for record in self.records(name):
-            table.pop(record.key, None)
-            table[record.key] = record.value
-        return [json.loads(value) for value in table.values() if value is not None]
-
-    def records(self, name: str) -> list[Record]:
-        """The same with keys, headers and positions."""
-        return self._oldest_first(self.graph.node(name).topic)
-
     def dead(self, source: str) -> list[DeadLetter]:
         """The dead letters of a source, each once."""
         return list(dead_letters(self.connection, self.graph.node(source).topic))
-
-    def late(self, name: str) -> list[dict[str, Any]]:
-        """The rows that came too late for a written node's operators."""
-        late = self._oldest_first(names.late_topic(self.graph.node(name).topic))
-        return [json.loads(record.value) for record in late if record.value is not None]
 
     def progress(self) -> dict[str, Progress]:
         """The last progress event of every query."""
@@ -161,18 +130,10 @@ class Driver:
         topic.delete(self.connection, *(t.name for t in topics.needed(self.graph, plan(self.graph))))
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _oldest_first(self, name: str) -> list[Record]:
+    def _oldest_first(self, topic: str) -> list[Record]:
         """The records of a topic: in order within a partition, by the time of writing between partitions."""
         partitions: dict[int, list[Record]] = defaultdict(list)
-        for record in read(self.connection, name):
+        for record in read(self.connection, topic):
             partitions[record.partition].append(record)
         return list(heapq.merge(*(partitions[i] for i in sorted(partitions)), key=lambda r: r.timestamp_ms))
 
@@ -193,7 +154,8 @@ class Driver:
         raise TimeoutError(f"the app did not come to rest: {self._run.progress()}")
 
 
-def _isolated(graph: Graph, prefix: str) -> Graph:
+def isolated(graph: Graph, prefix: str) -> Graph:
+    """The app with a name and topics of its own, in which nobody is taken for idle."""
     nodes = tuple(
         dataclasses.replace(node, topic=f"{prefix}-{node.topic}", idle_ms=_NEVER_MS)
         if isinstance(node, Source)
@@ -206,8 +168,11 @@ def _isolated(graph: Graph, prefix: str) -> Graph:
 def forget_last_commit(place: Path) -> None:
     """Leave a checkpoint as a kill between the sink's commit and Spark's does: the last batch will be run again.
 
-    Where the next batch was begun already, that one will be, and nothing is to be done.
+    Where the next batch was begun already, that one will be, and nothing is to be done; so after a live start, since a
+    live batch is written all the time and the one before it was finished for good.
     """
+    if checkpoint.live_since(str(place)) is not None:
+        return
     begun, finished = (checkpoint.batches(place / log) for log in checkpoint.LOGS)
     if finished and begun[-1] == finished[-1]:
         checkpoint.forget(place / "commits", finished[-1])

@@ -15,13 +15,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.app import App
+from headrace.compiler.function import called
 from headrace.engine import views
 from headrace.graph.node import Source
 from headrace.kernel import bridge
 from headrace.log import codec
 from headrace.operators import table
 from headrace.operators.event_time import EventTime, mark
-from headrace.testing.change import Delete, Event, Put, record
+from headrace.testing.change import Delete, Event, Put, row
 
 _RECORDS = (
     "value binary, key binary, partition int, offset bigint, timestamp timestamp,"
@@ -37,7 +38,7 @@ def oracle(app: App, name: str, events: Mapping[str, Sequence[Event]], spark: Sp
         node = graph.node(wanted)
         if isinstance(node, Source):
             return _static(node, events.get(wanted, ()), spark)
-        return node.function(*(given(read) for read in node.inputs))
+        return called(node.function, [given(read) for read in node.inputs])
 
     def given(wanted: str) -> DataFrame:
         node, rows = graph.node(wanted), frame(wanted)
@@ -79,7 +80,7 @@ def _table(source: Source, ddl: str, events: Sequence[Event], spark: SparkSessio
     now = datetime.now(UTC)
     records = [
         (None if value is None else bytearray(value), bytearray(key), 0, offset, now, None)
-        for offset, (key, value) in enumerate(record(source, event) for event in events)
+        for offset, (key, value) in enumerate(row(source, event) for event in events)
     ]
 
     def changes(time: str | None) -> DataFrame:

@@ -9,12 +9,12 @@ from nicegui import ui
 from starlette.requests import Request
 
 from headrace.errors import HeadraceError
+from headrace.serve.console.backend import Backend
 from headrace.serve.console.element import box, button, text
-from headrace.serve.console.scene import Scene
 
 
 def ask(
-    scene: Scene,
+    backend: Backend,
     request: Request,
     *,
     action: str,
@@ -37,7 +37,7 @@ def ask(
                 confirm._props["disabled"] = True
                 confirm.update()
                 try:
-                    told = await asyncio.to_thread(_noted, scene, request, action, of, do)
+                    told = await asyncio.to_thread(_noted, backend, request, action, of, do)
                 except HeadraceError as error:
                     trouble.set_text(f"{error.code}: {error.what}")
                     trouble.set_visibility(True)
@@ -52,6 +52,6 @@ def ask(
     dialog.open()
 
 
-def _noted(scene: Scene, request: Request, action: str, of: str, do: Callable[[], str]) -> str:
-    with scene.audit.noted(request, action, of):
+def _noted(backend: Backend, request: Request, action: str, of: str, do: Callable[[], str]) -> str:
+    with backend.audit.noted(request, action, of):
         return do()

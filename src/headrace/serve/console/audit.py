@@ -16,6 +16,7 @@ from pathlib import Path
 from starlette.requests import Request
 
 from headrace.engine import progress
+from headrace.engine.lines import append
 from headrace.errors import HeadraceError, ServeError
 from headrace.settings import Settings
 
@@ -81,10 +82,7 @@ class Audit:
     def _write(self, action: Action) -> None:
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            with self.file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(action)) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+            append(self.file, json.dumps(asdict(action)), durable=True)
         except OSError as error:
             raise ServeError(
                 "HR-543",

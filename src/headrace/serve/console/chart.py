@@ -1,6 +1,7 @@
 """Charts that go on: options for ECharts, and the pushing of new points.
 
-Colours work on light and dark. Values are drawn on a canvas, so text in them does nothing.
+Colours work on light and dark. Values are drawn on a canvas, so text in them does nothing. A line with one point is
+drawn as a dot, and an axis of time shows at least `SHORTEST_MS`. (ECharts alone would draw nothing, over two days.)
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 from nicegui import ui
 
+SHORTEST_MS = 5 * 60_000
 COLOURS = ("#1497ad", "#c27c2c", "#5b7fd6", "#8a63d2", "#2f9e62", "#c2558a", "#7a8794")
 _TEXT = "#718290"
 _GRID = "rgba(125, 142, 156, .18)"
@@ -46,7 +48,8 @@ def options(
 
 def line(name: str, *, area: bool = False, colour: str | None = None, dashed: bool = False) -> dict[str, Any]:
     """A line of a chart, yet without points."""
-    made: dict[str, Any] = {"name": name, "type": "line", "showSymbol": False, "data": [], "lineStyle": {"width": 2}}
+    made: dict[str, Any] = {"name": name, "type": "line", "lineStyle": {"width": 2}, **data(())}
+    made |= {"symbol": "circle", "symbolSize": 7}
     if dashed:
         made["lineStyle"]["type"] = "dashed"
     if colour:
@@ -63,5 +66,16 @@ def chart(made: dict[str, Any], label: str) -> ui.echart:
 
 def points(shown: ui.echart, *series: Sequence[tuple[float, float | None]]) -> None:
     """Show these points: pairs of seconds since 1970 and a value."""
-    data = [{"data": [[round(at * 1000), value] for at, value in one]} for one in series]
-    shown.run_chart_method("setOption", {"series": data})
+    lines = [data([(round(at * 1000), value) for at, value in one]) for one in series]
+    start = axis_start([place for line in lines for place, _ in line["data"]])
+    shown.run_chart_method("setOption", {"xAxis": {"min": start}, "series": lines})
+
+
+def data(points: Sequence[tuple[Any, float | None]]) -> dict[str, Any]:
+    """The points of a line: joined when there are several, a dot when there is one."""
+    return {"data": [[place, value] for place, value in points], "showSymbol": len(points) == 1}
+
+
+def axis_start(times: Sequence[int]) -> int | None:
+    """Where an axis with these times (in milliseconds) begins; None when that is open."""
+    return min(*times, max(times) - SHORTEST_MS) if times else None

@@ -1,9 +1,8 @@
 """The page of a dashboard: its charts over views, drawn again as soon as a row changes.
 
-Changes are pushed: what a thread reads from the topic of a view is drawn at once, but no oftener than leaves most of
-the time for others when there are many rows. Numbers and lists are drawn again after `LEAST_S` at the earliest, those
-that a browser must paint anew, and that cost it a hundred times as much, after `PAINTED_S`. What looks the same is not
-sent.
+Changes are pushed: what a thread reads from the topic of a view is drawn at once, but with pauses that leave most of
+the time for others when there are many rows. Numbers and lists are drawn again after `LEAST_S` at the earliest. Charts,
+which cost the browser a hundred times as much, are drawn again after `PAINTED_S`. What looks the same is not sent.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from starlette.requests import Request
 from headrace.graph.dashboard import Chart
 from headrace.serve.console import chart as charts
 from headrace.serve.console import figure, series
+from headrace.serve.console.backend import Backend
 from headrace.serve.console.element import box, link, text
 from headrace.serve.console.frame import frame
-from headrace.serve.console.rows import Changes, Row
-from headrace.serve.console.scene import Scene
 from headrace.serve.console.secret import masked
+from headrace.serve.observation.rows import Changes, Row
 
 LEAST_S = 0.02
 PAINTED_S = 0.15
@@ -37,19 +36,19 @@ _LAND = (files("headrace.serve.console") / "land.svg").read_text(encoding="utf-8
 Draw = Callable[[Mapping[str, Row]], None]
 
 
-def page(scene: Scene, request: Request, name: str) -> None:
+def page(backend: Backend, request: Request, name: str) -> None:
     """The page `/dashboard/<name>`."""
-    board = next((one for one in scene.graph.dashboards if one.name == name), None)
+    board = next((one for one in backend.graph.dashboards if one.name == name), None)
     if board is None:
-        with frame(scene, request, "Not found", ""):
-            text(f"The app {scene.graph.app} declares no dashboard with the name {name}.", "hr-empty", "div")
+        with frame(backend, request, "Not found", ""):
+            text(f"The app {backend.graph.app} declares no dashboard with the name {name}.", "hr-empty", "div")
         return
-    with frame(scene, request, board.title, f"/dashboard/{name}", about=f"declared at {board.where}"):
+    with frame(backend, request, board.title, f"/dashboard/{name}", about=f"declared at {board.where}"):
         drawn: dict[tuple[str, float], list[Draw]] = {}
         with box("hr-boards"):
             for one in board.charts:
                 least = LEAST_S if one.kind in ("number", "top") else PAINTED_S
-                drawn.setdefault((one.of, least), []).append(_card(scene, one))
+                drawn.setdefault((one.of, least), []).append(_card(backend, one))
         if not board.charts:
             text("It has no charts yet: declare one on what app.dashboard returns.", "hr-card hr-empty", "section")
     client = ui.context.client
@@ -59,7 +58,7 @@ def page(scene: Scene, request: Request, name: str) -> None:
         with ExitStack() as stack:
             for (view, least), draws in drawn.items():
                 pace = _Pace(draws, least)
-                rows = stack.enter_context(scene.views.listening(scene.graph.node(view).topic, pace.changed))
+                rows = stack.enter_context(backend.views.listening(backend.graph.node(view).topic, pace.changed))
                 pace.begin(rows.rows)
             await client.disconnected()
 
@@ -94,15 +93,15 @@ class _Pace:
         self._next = time.monotonic() + max(self._least, SHARE * cost)
 
 
-def _card(scene: Scene, of: Chart) -> Draw:
-    width = {"small": "small", "half": "", "wide": "wide"}[of.width]
-    with box(f"hr-card {width}", "section", role="group", aria_label=of.title):
+def _card(backend: Backend, of: Chart) -> Draw:
+    classes = "hr-number-card " if of.kind == "number" else ""
+    with box(f"hr-card {classes}{of.width}", "section", role="group", aria_label=of.title):
         with box("", "header"):
             text(of.title, tag="h2")
             note = text("", "hr-note")
             link(of.of, f"/node/{of.of}", "hr-crumb").style("font-size: 12px")
         with box("hr-body"):
-            draw = _PARTS[of.kind](scene, of)
+            draw = _PARTS[of.kind](backend, of)
 
     def redraw(rows: Mapping[str, Row]) -> None:
         note.set_text(draw(rows) or ("" if rows else "no rows yet"))
@@ -116,7 +115,7 @@ def _told(found: series.Shown) -> str:
     return f"{found.left_out:,} rows without a value" if found.left_out else ""
 
 
-def _number(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
+def _number(backend: Backend, of: Chart) -> Callable[[Mapping[str, Row]], str]:
     value = text("–", "hr-number", "div")
 
     def draw(rows: Mapping[str, Row]) -> str:
@@ -128,7 +127,7 @@ def _number(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
     return draw
 
 
-def _line(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
+def _line(backend: Backend, of: Chart) -> Callable[[Mapping[str, Row]], str]:
     shown = charts.chart(charts.options([charts.line(of.column("y") or "", area=True)]), of.title)
     shown.style("height: 260px")
     paint = _painter(shown)
@@ -145,15 +144,16 @@ def _line(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
             shown._props["options"] = charts.options(lines, time=time_axis, legend=len(named) > 1)
             shown.update()
             paint({})
-        data = [{"data": [[_axis(place), value] for place, value in points]} for points in named.values()]
-        paint({"series": data})
+        lines = [charts.data([(_axis(place), value) for place, value in points]) for points in named.values()]
+        start = charts.axis_start([place for line in lines for place, _ in line["data"]]) if time_axis else None
+        paint({"xAxis": {"min": start}, "series": lines})
         more = f"{MOST_SERIES} of {len(found.series)} groups" if len(found.series) > MOST_SERIES else ""
         return _told(found) or more
 
     return draw
 
 
-def _bar(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
+def _bar(backend: Backend, of: Chart) -> Callable[[Mapping[str, Row]], str]:
     made = {
         "name": of.column("y"),
         "type": "bar",
@@ -175,8 +175,8 @@ def _bar(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
     return draw
 
 
-def _top(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
-    secret = scene.secrets(of.of)
+def _top(backend: Backend, of: Chart) -> Callable[[Mapping[str, Row]], str]:
+    secret = backend.secrets(of.of)
     lines: list[tuple[ui.element, TextElement, TextElement, ui.element]] = []
     with box("hr-bars", role="list"):
         for _ in range(of.limit):
@@ -203,7 +203,7 @@ def _top(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
     return draw
 
 
-def _points(scene: Scene, of: Chart) -> Callable[[Mapping[str, Row]], str]:
+def _points(backend: Backend, of: Chart) -> Callable[[Mapping[str, Row]], str]:
     made = charts.options([{"type": "scatter", "name": of.title, "data": [], "itemStyle": {"opacity": 0.55}}])
     degrees = {"type": "value", "interval": 30, "splitLine": made["yAxis"]["splitLine"]}
     degrees |= {"axisLabel": {"show": False}, "axisLine": {"show": False}, "axisTick": {"show": False}}

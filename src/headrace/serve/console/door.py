@@ -58,7 +58,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class Door:
-    """Stands before the console; `cookie` is the name of its cookie, for ports of one host share theirs."""
+    """Stands before the console; `cookie` is the name of its cookie, which all ports of a host share."""
 
     inside: ASGIApp
     keys: Keys

@@ -15,7 +15,7 @@ from nicegui.elements.mixins.text_element import TextElement
 from headrace.engine.health import Health
 from headrace.serve.guard import CONSOLE
 
-_STATES = {"keeping-up": "is-ok", "failed": "is-bad", "lost": "is-bad", "stopped": ""}
+_STATES = {"keeping-up": "is-ok", "failed": "is-bad", "lost": "is-bad", "still": "is-bad", "stopped": ""}
 TONES = ("is-ok", "is-warn", "is-bad")
 
 

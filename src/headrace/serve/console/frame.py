@@ -11,8 +11,8 @@ from importlib.resources import files
 from nicegui import ui
 from starlette.requests import Request
 
+from headrace.serve.console.backend import Backend
 from headrace.serve.console.element import box, text
-from headrace.serve.console.scene import Scene
 from headrace.serve.guard import CONSOLE
 
 REFRESH_S = 1.0
@@ -42,14 +42,14 @@ def theme(request: Request) -> bool | None:
 
 
 @contextmanager
-def frame(scene: Scene, request: Request, title: str, active: str, *, about: str = "") -> Iterator[ui.element]:
+def frame(backend: Backend, request: Request, title: str, active: str, *, about: str = "") -> Iterator[ui.element]:
     """A page with its heading; gives the place at the right of the heading."""
-    drawn = scene.graph
+    drawn = backend.graph
     dark = ui.dark_mode(theme(request))
-    ui.page_title(f"{title} · {scene.graph.app}")
+    ui.page_title(f"{title} · {backend.graph.app}")
     ui.add_css(_STYLE)
     with box("hr-app"):
-        _side(scene, active)
+        _side(backend, active)
         with box("hr-main"):
             with box("hr-top", "header"):
                 text(title, tag="h1")
@@ -60,11 +60,11 @@ def frame(scene: Scene, request: Request, title: str, active: str, *, about: str
                 toggle.on("click", lambda event: dark.set_value(bool(event.args)), js_handler=_THEME)
                 with toggle:
                     ui.icon("contrast")
-            _banner(scene)
+            _banner(backend)
             with box():
                 yield right
     # Another version of a view has become current: what the page reads is elsewhere by now.
-    refreshing(lambda: None if scene.graph is drawn else ui.navigate.reload())
+    refreshing(lambda: None if backend.graph is drawn else ui.navigate.reload())
 
 
 def refreshing(refresh: Callable[[], None], every: float = REFRESH_S) -> None:
@@ -72,7 +72,7 @@ def refreshing(refresh: Callable[[], None], every: float = REFRESH_S) -> None:
     ui.timer(every, refresh)
 
 
-def _side(scene: Scene, active: str) -> None:
+def _side(backend: Backend, active: str) -> None:
     with box("hr-side", "nav", aria_label="Pages"):
         with box("hr-brand", "a", href=f"{CONSOLE}/"):
             ui.html(_MARK, sanitize=False, tag="span")
@@ -80,7 +80,7 @@ def _side(scene: Scene, active: str) -> None:
         *_, last = [_nav(title, path, icon, active) for title, path, icon in _PAGES]
         with last:
             letters = text("", "hr-count")
-        graph = scene.graph
+        graph = backend.graph
         if graph.dashboards:
             text("Dashboards", tag="h2")
             for board in graph.dashboards:
@@ -91,7 +91,7 @@ def _side(scene: Scene, active: str) -> None:
             _nav(node.name, f"/node/{node.name}", icon, active)
 
     def refresh() -> None:
-        dead = sum(one.dead for one in scene.watch.standings())
+        dead = sum(one.dead for one in backend.observer.summaries())
         letters.set_text(f"{dead:,}" if dead else "")
         letters.set_visibility(dead > 0)
 
@@ -107,7 +107,7 @@ def _nav(title: str, path: str, icon: str, active: str) -> ui.element:
     return made
 
 
-def _banner(scene: Scene) -> None:
+def _banner(backend: Backend) -> None:
     """What is wrong with what this page reads from."""
     banner = box("hr-banner", role="status")
     with banner:
@@ -115,8 +115,10 @@ def _banner(scene: Scene) -> None:
         told = text()
 
     def refresh() -> None:
-        away = scene.watch.levels.away
-        banner.set_visibility(away is not None)
+        away, failing = backend.observer.topics.away, backend.observer.failing
+        banner.set_visibility(away is not None or failing is not None)
+        if away is None and failing is not None:
+            told.set_text(f"The console cannot look at everything: {failing}. It tries again; numbers stand still.")
         if away is not None:
             since = datetime.fromtimestamp(away).astimezone()
             told.set_text(

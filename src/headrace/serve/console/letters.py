@@ -19,9 +19,9 @@ from headrace.log.consumer import Record, read
 from headrace.log.dead import DeadLetter
 from headrace.log.position import Position
 from headrace.serve.console import act, figure
+from headrace.serve.console.backend import Backend
 from headrace.serve.console.element import box, button, link, text
 from headrace.serve.console.frame import frame, refreshing
-from headrace.serve.console.scene import Scene
 from headrace.serve.console.secret import masked_bytes
 
 SHOWN = 100
@@ -36,15 +36,15 @@ class Found:
     late: tuple[Record, ...]
 
 
-def page(scene: Scene, request: Request) -> None:
+def page(backend: Backend, request: Request) -> None:
     """The page `/letters`: every stream that has some."""
     with frame(
-        scene, request, "Letters", "/letters", about="records that could not be used, and rows that came too late"
+        backend, request, "Letters", "/letters", about="records that could not be used, and rows that came too late"
     ):
         empty = text(
             "There are none: every record that came could be used, and came in time.", "hr-card hr-empty", "section"
         )
-        places = {node.name: _node_card(scene, request, node) for node in scene.graph.nodes}
+        places = {node.name: _node_card(backend, request, node) for node in backend.graph.nodes}
 
         def refresh() -> None:
             shown = [place.refresh() for place in places.values()]
@@ -53,21 +53,21 @@ def page(scene: Scene, request: Request) -> None:
         refreshing(refresh)
 
 
-def _node_card(scene: Scene, request: Request, node: Node) -> _Card:
+def _node_card(backend: Backend, request: Request, node: Node) -> _Card:
     with box("hr-card", "section") as card:
         with box("", "header"):
             link(node.name, f"/node/{node.name}")
             note = text("", "hr-note")
             buttons = box("hr-row")
         body = box("hr-scroll")
-    return _Card(scene, request, node, card, note, buttons, body)
+    return _Card(backend, request, node, card, note, buttons, body)
 
 
 class _Card:
     """The letters of one node, read again when its dead or late topic has grown."""
 
-    def __init__(self, scene: Scene, request: Request, node: Node, *places: ui.element) -> None:
-        self._scene = scene
+    def __init__(self, backend: Backend, request: Request, node: Node, *places: ui.element) -> None:
+        self._backend = backend
         self._request = request
         self._node = node
         self._card, self._note, self._buttons, self._body = places
@@ -77,8 +77,10 @@ class _Card:
 
     def refresh(self) -> bool:
         """Whether there are any; what is new is read beside the page."""
-        levels = [self._scene.watch.level(name(self._node.topic)) for name in (names.dead_topic, names.late_topic)]
-        ends = tuple(level.records if level else 0 for level in levels)
+        growth = [
+            self._backend.observer.growth(name(self._node.topic)) for name in (names.dead_topic, names.late_topic)
+        ]
+        ends = tuple(one.records if one else 0 for one in growth)
         self._card.set_visibility(any(ends))
         if any(ends) and ends != self._ends and not self._reading:
             self._ends, self._reading = ends, True
@@ -91,7 +93,7 @@ class _Card:
 
     async def _read(self) -> None:
         try:
-            found = await asyncio.to_thread(_found, self._scene, self._node)
+            found = await asyncio.to_thread(_found, self._backend, self._node)
         except HeadraceError as error:
             self._note.set_text(error.what)  # pyright: ignore[reportAttributeAccessIssue]
             self._ends = None
@@ -108,7 +110,7 @@ class _Card:
         self._note.set_text(", ".join(words))  # pyright: ignore[reportAttributeAccessIssue]
         self._buttons.clear()
         self._body.clear()
-        secret = self._scene.secrets(self._node.name)
+        secret = self._backend.secrets(self._node.name)
         with self._buttons:
             if found.pending:
                 button(f"Put all {found.pending:,} back", lambda: self._replay(None, found.pending), "is-main")
@@ -154,12 +156,12 @@ class _Card:
         topic = self._node.topic
 
         def do() -> str:
-            report = dead.replay(self._scene.connection, topic, positions=positions)
+            report = dead.replay(self._backend.connection, topic, positions=positions)
             return f"{report.replayed:,} put back into {topic}, {report.pending:,} pending"
 
         many = "it" if count == 1 else "them"
         act.ask(
-            self._scene,
+            self._backend,
             self._request,
             action="put back",
             of=topic if positions is None else str(positions[0]),
@@ -171,21 +173,21 @@ class _Card:
         )
 
 
-def _found(scene: Scene, node: Node) -> Found:
-    there = scene.watch.levels.topics
+def _found(backend: Backend, node: Node) -> Found:
+    there = backend.observer.topics.growth
     has_letters, has_late = names.dead_topic(node.topic) in there, names.late_topic(node.topic) in there
     return Found(
-        tuple(dead.dead_letters(scene.connection, node.topic, pending_only=True, limit=SHOWN)) if has_letters else (),
-        dead.pending(scene.connection, node.topic) if has_letters else 0,
-        _newest(scene, names.late_topic(node.topic)) if has_late else (),
+        tuple(dead.dead_letters(backend.connection, node.topic, pending_only=True, limit=SHOWN)) if has_letters else (),
+        dead.pending(backend.connection, node.topic) if has_letters else 0,
+        _newest(backend, names.late_topic(node.topic)) if has_late else (),
     )
 
 
-def _newest(scene: Scene, topic: str) -> tuple[Record, ...]:
-    partitions = topics.describe_partitions(scene.connection, topic)
-    ends = topics.ends(scene.connection, topic)
+def _newest(backend: Backend, topic: str) -> tuple[Record, ...]:
+    partitions = topics.describe_partitions(backend.connection, topic)
+    ends = topics.ends(backend.connection, topic)
     start = {one.partition: max(one.first, ends[one.partition] - SHOWN // len(partitions)) for one in partitions}
-    records = [record for record in read(scene.connection, topic, start=start) if record.value is not None]
+    records = [record for record in read(backend.connection, topic, start=start) if record.value is not None]
     return tuple(sorted(records, key=lambda record: -record.timestamp_ms)[:SHOWN])
 
 

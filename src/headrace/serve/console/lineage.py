@@ -9,12 +9,12 @@ from nicegui.elements.mixins.text_element import TextElement
 from starlette.requests import Request
 
 from headrace.serve.console import drawing, figure
+from headrace.serve.console.backend import Backend
 from headrace.serve.console.drawing import HEIGHT, WIDTH, Box, Line
 from headrace.serve.console.element import TONES, box, button, set_tone, text, tone
 from headrace.serve.console.frame import frame, refreshing
-from headrace.serve.console.scene import Scene
-from headrace.serve.console.watch import Standing
 from headrace.serve.guard import CONSOLE
+from headrace.serve.observation.summary import FOLLOW, Summary
 
 TALLEST = 640
 _ZOOMS = (0.4, 0.55, 0.7, 0.85, 1.0, 1.2)
@@ -37,26 +37,26 @@ _LEGEND = (
 )
 
 
-def page(scene: Scene, request: Request) -> None:
+def page(backend: Backend, request: Request) -> None:
     """The page `/lineage`."""
-    about = f"{len(scene.graph.sources)} inputs, {len(scene.graph.derived)} functions"
-    with frame(scene, request, "Lineage", "/lineage", about=about), box("hr-card", "section"):
+    about = f"{len(backend.graph.sources)} inputs, {len(backend.graph.derived)} functions"
+    with frame(backend, request, "Lineage", "/lineage", about=about), box("hr-card", "section"):
         with box("", "header"):
             with box("hr-legend hr-note"):
                 for word, colour in _LEGEND:
                     text(word).style(f"--mark: {colour}")
             buttons = box("hr-row")
-        show(scene, buttons)
+        show(backend, buttons)
 
 
-def show(scene: Scene, buttons: ui.element | None = None, tallest: int | None = None) -> None:
+def show(backend: Backend, buttons: ui.element | None = None, tallest: int | None = None) -> None:
     """The drawing, refreshed each second; `buttons` is where those for its size go."""
-    drawn = drawing.draw(*drawing.flow(scene.graph))
+    drawn = drawing.draw(*drawing.flow(backend.graph))
     host = box("hr-lineage", tabindex="0", role="group", aria_label="Lineage: sources left, results right")
     if tallest is not None:
         host.style(f"max-height: {tallest}px")
     with host, box("hr-canvas").style(f"width: {drawn.width:.0f}px; height: {drawn.height:.0f}px") as canvas:
-        refreshes: list[Callable[[dict[str, Standing]], None]] = []
+        refreshes: list[Callable[[dict[str, Summary]], None]] = []
         with box("", "svg", width=f"{drawn.width:.0f}", height=f"{drawn.height:.0f}", aria_hidden="true"):
             edges = [
                 box("hr-edge fused" if line.fused else "hr-edge", "path", d=path)
@@ -64,10 +64,10 @@ def show(scene: Scene, buttons: ui.element | None = None, tallest: int | None = 
             ]
         for line, edge, (x, y) in zip(drawn.lines, edges, drawn.labels, strict=True):
             label = text("", "hr-edge-label").style(f"left: {x:.0f}px; top: {y:.0f}px")
-            refreshes.append(_edge(scene, drawn.boxes, line, edge, label))
+            refreshes.append(_edge(backend, drawn.boxes, line, edge, label))
         for one in drawn.boxes:
             x, y = drawn.places[one.id]
-            refreshes.append(_box(scene, one, x, y))
+            refreshes.append(_box(backend, one, x, y))
     if buttons is not None:
         with buttons:
             for sign, label in ((-1, "Smaller"), (1, "Larger")):
@@ -81,14 +81,14 @@ def show(scene: Scene, buttons: ui.element | None = None, tallest: int | None = 
     ui.timer(0.2, lambda: ui.run_javascript(_FIT % (canvas.id, drawn.width)), once=True)
 
     def refresh() -> None:
-        standings = {one.name: one for one in scene.watch.standings()}
+        summaries = {one.name: one for one in backend.observer.summaries()}
         for one in refreshes:
-            one(standings)
+            one(summaries)
 
     refreshing(refresh)
 
 
-def _box(scene: Scene, of: Box, x: float, y: float) -> Callable[[dict[str, Standing]], None]:
+def _box(backend: Backend, of: Box, x: float, y: float) -> Callable[[dict[str, Summary]], None]:
     place = f"left: {x:.0f}px; top: {y:.0f}px; width: {WIDTH}px; height: {HEIGHT}px"
     made = box(f"hr-node {of.kind}", "a" if of.path else "div", title=of.title).style(place)
     if of.path:
@@ -100,44 +100,44 @@ def _box(scene: Scene, of: Box, x: float, y: float) -> Callable[[dict[str, Stand
         text(of.title, "m", "div")
         value = text("", "v", "div")
 
-    def refresh(standings: dict[str, Standing]) -> None:
-        standing = standings.get(of.follower or of.query or "")
-        level = scene.watch.level(of.topic) if of.topic else None
-        dot.set_visibility(standing is not None)
-        if standing is not None:
-            chosen = tone(standing.health)
+    def refresh(summaries: dict[str, Summary]) -> None:
+        summary = summaries.get(of.follower or of.query or "")
+        growth = backend.observer.growth(of.topic) if of.topic else None
+        dot.set_visibility(summary is not None)
+        if summary is not None:
+            chosen = tone(summary.health)
             set_tone(head, chosen)
             made.classes(add=chosen if chosen in TONES[1:] else "", remove=" ".join(set(TONES) - {chosen}))
-        value.set_text(_told(of, standing, level.records if level else None))
+        value.set_text(_told(backend, of, summary, growth.records if growth else None))
 
     return refresh
 
 
-def _told(of: Box, standing: Standing | None, records: int | None) -> str:
-    if standing is not None and standing.health.word != "keeping-up":
-        return standing.health.sentence
+def _told(backend: Backend, of: Box, summary: Summary | None, records: int | None) -> str:
+    if summary is not None and summary.health.word != "keeping-up":
+        return summary.health.sentence
     if of.follower is not None:
-        return f"{figure.count(standing.rows)} applied" if standing else "not running"
+        return f"{figure.count(summary.rows)} applied" if summary else f"start: {backend.command(FOLLOW)}"
     if of.kind == "outside":
-        return f"{figure.count(standing.rows)} captured" if standing else "not captured here"
+        return f"{figure.count(summary.rows)} captured" if summary else "not captured here"
     if of.topic is None:
         return "inside its reader"
     told = f"{figure.count(records)} records" if records is not None else "no topic yet"
-    return f"{told} · p50 {figure.milliseconds(standing.latency[0])}" if standing and standing.latency else told
+    return f"{told} · p50 {figure.milliseconds(summary.latency[0])}" if summary and summary.latency else told
 
 
 def _edge(
-    scene: Scene, boxes: tuple[Box, ...], line: Line, edge: ui.element, label: TextElement
-) -> Callable[[dict[str, Standing]], None]:
+    backend: Backend, boxes: tuple[Box, ...], line: Line, edge: ui.element, label: TextElement
+) -> Callable[[dict[str, Summary]], None]:
     by_id = {one.id: one for one in boxes}
     start, end = by_id[line.start], by_id[line.end]
 
-    def refresh(standings: dict[str, Standing]) -> None:
+    def refresh(summaries: dict[str, Summary]) -> None:
         per_second: float | None = None
         if end.follower is not None:
-            per_second = standings[end.follower].per_second if end.follower in standings else None
+            per_second = summaries[end.follower].per_second if end.follower in summaries else None
         elif (topic := end.topic if start.kind == "outside" else start.topic) is not None:
-            per_second = scene.watch.rate(topic)
+            per_second = backend.observer.rate(topic)
         label.set_text("" if per_second is None or line.fused else figure.rate(per_second))
         edge.classes(add="on" if per_second else "", remove="" if per_second else "on")
 

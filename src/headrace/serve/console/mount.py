@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from headrace.serve.console import dashboard, letters, lineage, node, overview, queries
+from headrace.serve.console.backend import Backend
 from headrace.serve.console.door import Door, Keys
-from headrace.serve.console.scene import Scene
 from headrace.serve.guard import CONSOLE
 
 RECONNECT_S = 10.0
@@ -29,9 +29,9 @@ _FAVICON = (
 
 @dataclass(frozen=True)
 class Console:
-    """The console of a scene; `keys` open it, and so does the token."""
+    """The console of an app; `keys` open it, and so does the token."""
 
-    scene: Scene
+    backend: Backend
     keys: Keys
     token: str = field(repr=False)
     cookie: str
@@ -39,12 +39,16 @@ class Console:
 
     def mount(self, server: Starlette) -> ASGIApp:
         """Put the console below /console of a server; gives who stands at its door."""
-        _mount(server, self.scene)
+        _mount(server, self.backend)
         return Door(server, self.keys, self.token, self.cookie, self.proxy_header)
 
+    def stop(self) -> None:
+        """Read no more for its pages."""
+        self.backend.stop()
 
-def _mount(server: Starlette, scene: Scene) -> None:
-    _register(scene)
+
+def _mount(server: Starlette, backend: Backend) -> None:
+    _register(backend)
     pages.config.socket_io_js_transports = ["websocket"]
     # A page that has lost its server is loaded anew, so there is no need to keep what it was sent.
     ui.run_with(
@@ -61,30 +65,30 @@ def _mount(server: Starlette, scene: Scene) -> None:
     )
 
 
-def _register(scene: Scene) -> None:
+def _register(backend: Backend) -> None:
     def add(path: str, page: Callable[..., None]) -> None:
         ui.page(path)(page)
 
     def _overview(request: Request) -> None:
-        overview.page(scene, request)
+        overview.page(backend, request)
 
     def _lineage(request: Request) -> None:
-        lineage.page(scene, request)
+        lineage.page(backend, request)
 
     def _node(request: Request, name: str) -> None:
-        node.page(scene, request, name)
+        node.page(backend, request, name)
 
     def _letters(request: Request) -> None:
-        letters.page(scene, request)
+        letters.page(backend, request)
 
     def _queries(request: Request) -> None:
-        queries.page(scene, request)
+        queries.page(backend, request)
 
     def _query(request: Request, name: str) -> None:
-        queries.one(scene, request, name)
+        queries.one(backend, request, name)
 
     def _dashboard(request: Request, name: str) -> None:
-        dashboard.page(scene, request, name)
+        dashboard.page(backend, request, name)
 
     add("/", _overview)
     add("/dashboard/{name}", _dashboard)

@@ -25,13 +25,13 @@ from headrace.log import topic as topics
 from headrace.log.consumer import read
 from headrace.log.lateness import Lateness, observe
 from headrace.serve.console import chart, figure, state
+from headrace.serve.console.backend import Backend
 from headrace.serve.console.element import box, button, card, link, set_tone, text, tone
 from headrace.serve.console.frame import frame, refreshing
 from headrace.serve.console.live_table import Column, LiveTable
 from headrace.serve.console.records import records_table
-from headrace.serve.console.rows import MOST, Changes, Row
-from headrace.serve.console.scene import Scene
 from headrace.serve.console.secret import masked
+from headrace.serve.observation.rows import MOST, Changes, Row
 
 SHOWN_ROWS = 5_000
 LATENESS_LAST = 20_000
@@ -39,59 +39,59 @@ SKEWED = 2.0
 LONGEST_SOURCE = 60
 
 
-def page(scene: Scene, request: Request, name: str) -> None:
+def page(backend: Backend, request: Request, name: str) -> None:
     """The page `/node/<name>`."""
-    if name not in scene.graph.names:
-        with frame(scene, request, "Not found", ""):
-            text(f"The app {scene.graph.app} declares nothing with the name {name}.", "hr-empty", "div")
+    if name not in backend.graph.names:
+        with frame(backend, request, "Not found", ""):
+            text(f"The app {backend.graph.app} declares nothing with the name {name}.", "hr-empty", "div")
         return
-    node = scene.graph.node(name)
+    node = backend.graph.node(name)
     about = f"{_kind(node)}, declared at {node.where}"
-    with frame(scene, request, name, f"/node/{name}", about=about) as right:
-        written = isinstance(node, Source) or is_topic(scene.graph, node)
+    with frame(backend, request, name, f"/node/{name}", about=about) as right:
+        written = isinstance(node, Source) or is_topic(backend.graph, node)
         if written and isinstance(node, Derived):
-            _health(scene, right, scene.query(name))
+            _health(backend, right, backend.query(name))
         if node.kind == "view":
-            _rows(scene, node)
+            _rows(backend, node)
         elif written:
             with box("hr-card", "section"):
                 with box("", "header"):
                     text("Live records", tag="h2")
                     text("the newest 200, as they come", "hr-note")
-                records_table(scene, node)
+                records_table(backend, node)
         if written:
             with box("hr-grid2"):
-                _throughput(scene, node)
-                _time(scene, node)
+                _throughput(backend, node)
+                _time(backend, node)
         with box("hr-grid2"):
-            _declaration(scene, node)
+            _declaration(backend, node)
             if written:
                 with box("hr-stack"):
-                    _partitions(scene, node)
+                    _partitions(backend, node)
                     if isinstance(node, Source) and node.event_time:
-                        _lateness(scene, node)
+                        _lateness(backend, node)
                     elif isinstance(node, Derived):
-                        state.state_card(scene, scene.query(node.name))
+                        state.state_card(backend, backend.query(node.name))
 
 
-def _health(scene: Scene, right: ui.element, name: str) -> None:
+def _health(backend: Backend, right: ui.element, name: str) -> None:
     with right, box("hr-health", role="status") as whole:
         box("hr-dot")
-        sentence = text("not running", "t")
+        sentence = text(f"not running; start it: {backend.command('')}", "t")
 
     def refresh() -> None:
-        query = scene.watch.trail.queries.get(name)
+        query = backend.observer.histories.get(name)
         if query is not None:
-            health = scene.watch.standing(name, query).health
+            health = backend.observer.summary(name, query).health
             set_tone(whole, tone(health))
             sentence.set_text(health.sentence)
 
     refreshing(refresh)
 
 
-def _rows(scene: Scene, node: Node) -> None:
+def _rows(backend: Backend, node: Node) -> None:
     """The rows of a view."""
-    secret = scene.secrets(node.name)
+    secret = backend.secrets(node.name)
     names: list[str] = list(node.key)
     with box("hr-card", "section"):
         with box("", "header"):
@@ -129,7 +129,7 @@ def _rows(scene: Scene, node: Node) -> None:
                 more = f"{MOST:,} of many" if view.forgotten else f"{len(view.rows):,}"
                 note.set_text(f"the {SHOWN_ROWS:,} that changed last, of {more}")
 
-        with scene.views.listening(node.topic, changed) as view:
+        with backend.views.listening(node.topic, changed) as view:
             if view.rows:
                 changed(dict(view.rows))
             await client.disconnected()
@@ -137,7 +137,7 @@ def _rows(scene: Scene, node: Node) -> None:
     ui.timer(0, follow, once=True)
 
 
-def _throughput(scene: Scene, node: Node) -> None:
+def _throughput(backend: Backend, node: Node) -> None:
     with card("Throughput and lag", "records a second, and events its readers have yet to read"):
         shown = chart.chart(
             chart.options(
@@ -145,28 +145,28 @@ def _throughput(scene: Scene, node: Node) -> None:
             ),
             f"Throughput and lag of {node.name}",
         )
-    readers = [one for one in scene.watch.plan.values() if node.name in one.reads]
+    readers = [one for one in backend.observer.plan.values() if node.name in one.reads]
 
     def refresh() -> None:
-        level = scene.watch.level(node.topic)
-        found = [scene.watch.trail.queries.get(one.name) for one in readers]
+        growth = backend.observer.growth(node.topic)
+        found = [backend.observer.histories.get(one.name) for one in readers]
         behind: dict[int, int] = {}
         for query in found:
             for point in tuple(query.points) if query else ():
                 behind[int(point.at)] = behind.get(int(point.at), 0) + point.behind
         chart.points(
-            shown, [(at, round(rate, 1)) for at, rate in tuple(level.points)] if level else [], sorted(behind.items())
+            shown, [(at, round(rate, 1)) for at, rate in tuple(growth.points)] if growth else [], sorted(behind.items())
         )
 
     refreshing(refresh)
 
 
-def _time(scene: Scene, node: Node) -> None:
+def _time(backend: Backend, node: Node) -> None:
     """The watermark against the wall clock: of the query that writes it, or of those that read it."""
     queries = (
-        [scene.query(node.name)]
+        [backend.query(node.name)]
         if isinstance(node, Derived)
-        else [one.name for one in scene.watch.plan.values() if node.name in one.reads]
+        else [one.name for one in backend.observer.plan.values() if node.name in one.reads]
     )
     with card("Watermark against the clock", "seconds behind the wall clock"):
         shown = chart.chart(
@@ -178,25 +178,25 @@ def _time(scene: Scene, node: Node) -> None:
         told = text("", "hr-note", "div")
 
     def refresh() -> None:
-        found = [query for name in queries if (query := scene.watch.trail.queries.get(name)) is not None]
+        found = [query for name in queries if (query := backend.observer.histories.get(name)) is not None]
         points = [point for query in found for point in tuple(query.points)]
         events = [(p.at, round(max(0.0, p.at - p.event_time), 1)) for p in points if p.event_time is not None]
         marks = [(p.at, round(max(0.0, p.at - p.watermark), 1)) for p in points if p.watermark]
         chart.points(shown, sorted(events), sorted(marks))
         if not events:
-            told.set_text("no query has told of an event time yet")
+            told.set_text("no query has reported an event time yet")
         elif marks:
             told.set_text(f"the watermark is {figure.milliseconds(sorted(marks)[-1][1] * 1000)} behind the clock")
         else:
-            told.set_text("the operators keep no watermark that Spark tells of")
+            told.set_text("Spark reports no watermark of the operators")
 
     refreshing(refresh)
 
 
-def _declaration(scene: Scene, node: Node) -> None:
+def _declaration(backend: Backend, node: Node) -> None:
     with card("Declaration", str(node.where)):
         with box("hr-facts", "dl"):
-            for name, value in _facts(scene, node):
+            for name, value in _facts(backend, node):
                 text(name, tag="dt")
                 text(value, tag="dd")
             names = [*inputs_of(node)]
@@ -205,7 +205,7 @@ def _declaration(scene: Scene, node: Node) -> None:
                 with box("hr-row", "dd"):
                     for name in names:
                         link(name, f"/node/{name}")
-            readers = scene.graph.readers(node.name)
+            readers = backend.graph.readers(node.name)
             if readers:
                 text("read by", tag="dt")
                 with box("hr-row", "dd"):
@@ -226,13 +226,13 @@ def _declaration(scene: Scene, node: Node) -> None:
                                 *(["event time"] if field.name == node.event_time else []),
                                 *(["id"] if field.name == node.id else []),
                                 *(["key"] if field.name in node.key else []),
-                                *(["secret"] if field.name in scene.secrets(node.name) else []),
+                                *(["secret"] if field.name in backend.secrets(node.name) else []),
                                 *([] if field.nullable else ["not null"]),
                             ]
                             text(", ".join(marks), "hr-note", "td")
 
 
-def _partitions(scene: Scene, node: Node) -> None:
+def _partitions(backend: Backend, node: Node) -> None:
     with card("Partitions", f"topic {node.topic}"):
         shown = chart.chart(
             chart.options([{"name": "records/s", "type": "bar", "barMaxWidth": 26, "data": []}], time=False),
@@ -241,12 +241,12 @@ def _partitions(scene: Scene, node: Node) -> None:
         told = text("", "hr-note", "div")
 
     def refresh() -> None:
-        level = scene.watch.level(node.topic)
-        rates = dict(level.rates) if level else {}
+        growth = backend.observer.growth(node.topic)
+        rates = dict(growth.rates) if growth else {}
         bars = {"xAxis": {"data": [str(i) for i in sorted(rates)]}}
         bars["series"] = [{"data": [round(rates[i], 1) for i in sorted(rates)]}]  # pyright: ignore[reportArgumentType]
         shown.run_chart_method("setOption", bars)
-        told.set_text(_skew(rates) if level else "the topic is not there yet")
+        told.set_text(_skew(rates) if growth else "the topic is not there yet")
 
     refreshing(refresh)
 
@@ -263,7 +263,7 @@ def _skew(rates: dict[int, float]) -> str:
     return f"skewed: partition {largest} has {share:.1f} times its share; choose a key with more different values"
 
 
-def _lateness(scene: Scene, node: Source) -> None:
+def _lateness(backend: Backend, node: Source) -> None:
     """How late events come, when somebody asks: it reads the end of the topic."""
     with card("Lateness", "how much later events came than the newest of their partition") as header:
         told = text("", "", "div").style("margin-bottom: 8px")
@@ -274,7 +274,7 @@ def _lateness(scene: Scene, node: Source) -> None:
 
     async def look() -> None:
         try:
-            seen = await asyncio.to_thread(_observed, scene, node)
+            seen = await asyncio.to_thread(_observed, backend, node)
         except HeadraceError as error:
             told.set_text(error.what)
             return
@@ -307,19 +307,19 @@ def advice(node: Source, seen: Lateness) -> str:
     return f"{declared}; a delay of {duration.describe(enough)} would cover 99.9 %."
 
 
-def _observed(scene: Scene, node: Source) -> Lateness:
-    ends = topics.ends(scene.connection, node.topic)
-    begins = {one.partition: one.first for one in topics.describe_partitions(scene.connection, node.topic)}
+def _observed(backend: Backend, node: Source) -> Lateness:
+    ends = topics.ends(backend.connection, node.topic)
+    begins = {one.partition: one.first for one in topics.describe_partitions(backend.connection, node.topic)}
     start = {i: max(begins[i], end - LATENESS_LAST // len(ends)) for i, end in ends.items()}
-    return observe(read(scene.connection, node.topic, start=start), node.event_time or "")
+    return observe(read(backend.connection, node.topic, start=start), node.event_time or "")
 
 
-def _facts(scene: Scene, node: Node) -> list[tuple[str, str]]:
+def _facts(backend: Backend, node: Node) -> list[tuple[str, str]]:
     facts = [("kind", _kind(node))]
-    if isinstance(node, Source) or is_topic(scene.graph, node):
+    if isinstance(node, Source) or is_topic(backend.graph, node):
         facts.append(("topic", node.topic))
     else:
-        facts.append(("topic", f"none: it runs inside {scene.graph.readers(node.name)[0].name}"))
+        facts.append(("topic", f"none: it runs inside {backend.graph.readers(node.name)[0].name}"))
     if node.key:
         facts.append(("key", ", ".join(node.key)))
     if isinstance(node, Source):

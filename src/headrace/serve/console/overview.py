@@ -1,4 +1,5 @@
-"""The first page: is it well, how fast does it flow, what is late, what is stuck and why, and what comes out."""
+"""The first page: how the app is doing, how fast data flows, what is late, what is stuck and why, and what comes
+out."""
 
 from __future__ import annotations
 
@@ -8,15 +9,14 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 from starlette.requests import Request
 
-from headrace.engine.health import Health
 from headrace.graph.plan import plan
 from headrace.serve.console import figure, lineage
+from headrace.serve.console.backend import Backend
 from headrace.serve.console.element import box, card, link, set_tone, text, tone
 from headrace.serve.console.frame import frame, refreshing
 from headrace.serve.console.records import records_table
-from headrace.serve.console.scene import Scene
-from headrace.serve.console.trail import Point
-from headrace.serve.console.watch import Standing
+from headrace.serve.observation.history import Point
+from headrace.serve.observation.summary import Summary, overall
 
 POINTS = 60
 SMALL = 14
@@ -26,80 +26,64 @@ _HEADER = (
 )  # fmt: skip
 
 
-def page(scene: Scene, request: Request) -> None:
+def page(backend: Backend, request: Request) -> None:
     """The page `/`."""
-    with frame(scene, request, scene.graph.app, "/") as right:
+    with frame(backend, request, backend.graph.app, "/") as right:
         with right, box("hr-health", role="status") as whole:
             box("hr-dot")
             sentence = text("", "t")
-        kpis = _kpis(scene)
+        kpis = _kpis(backend)
         with card("Queries and followers", "one line each, refreshed every second"):
-            queries = _queries(scene)
-        if len(scene.graph.nodes) <= SMALL:
+            queries = _queries(backend)
+        if len(backend.graph.nodes) <= SMALL:
             with box("hr-card", "section"):
                 with box("", "header"):
                     text("What flows where", tag="h2")
                     link("open the lineage", "/lineage", "hr-crumb")
-                lineage.show(scene, tallest=420)
-        ends = [query.node for query in plan(scene.graph) if not scene.graph.readers(query.node.name)]
+                lineage.show(backend, tallest=420)
+        ends = [query.node for query in plan(backend.graph) if not backend.graph.readers(query.node.name)]
         if ends:
             with box("hr-card", "section"):
                 with box("", "header"):
                     text(f"Latest results: {ends[-1].name}", tag="h2")
                     link("open it", f"/node/{ends[-1].name}", "hr-crumb")
-                records_table(scene, ends[-1], height=260)
+                records_table(backend, ends[-1], height=260)
 
         def refresh() -> None:
-            standings = scene.watch.standings()
-            health = _whole(standings, scene.watch.levels.away is not None)
+            summaries = backend.observer.summaries()
+            health = overall(summaries, away=backend.observer.topics.away is not None)
             set_tone(whole, tone(health))
             sentence.set_text(health.sentence)
-            kpis(standings)
-            queries(standings)
+            kpis(summaries)
+            queries(summaries)
 
         refreshing(refresh)
 
 
-def _whole(standings: Sequence[Standing], away: bool) -> Health:
-    """All of them in one sentence."""
-    if away:
-        return Health("waiting", "the log does not answer")
-    if not standings:
-        return Health("stopped", "nothing has run yet")
-    troubled = [one for one in standings if one.health.word not in ("keeping-up", "stopped")]
-    if troubled:
-        worst = max(troubled, key=lambda one: tone(one.health) == "is-bad")
-        more = f", and {len(troubled) - 1} more" if len(troubled) > 1 else ""
-        return Health(worst.health.word, f"{worst.name}: {worst.health.sentence}{more}")
-    if all(one.health.word == "stopped" for one in standings):
-        return Health("stopped", "stopped")
-    return Health("keeping-up", "everything keeps up")
-
-
-def _kpis(scene: Scene) -> Callable[[Sequence[Standing]], None]:
+def _kpis(backend: Backend) -> Callable[[Sequence[Summary]], None]:
     with box("hr-kpis"):
         into = _Kpi("Events in")
         out = _Kpi("Results out")
         latency = _Kpi("Latency, record to result")
         behind = _Kpi("Behind")
         refused = _Kpi("Dead and late")
-    inputs = {node.topic for node in scene.graph.sources}
+    inputs = {node.topic for node in backend.graph.sources}
 
-    def refresh(standings: Sequence[Standing]) -> None:
-        queries = [one for one in standings if one.name in scene.watch.plan]
-        trails = {one.name: scene.watch.trail.queries[one.name] for one in standings}
-        points = {name: tuple(trail.points)[-POINTS:] for name, trail in trails.items()}
-        levels = scene.watch.levels.topics
-        found = [levels[topic] for topic in inputs if topic in levels]
-        away = scene.watch.levels.away is not None
+    def refresh(summaries: Sequence[Summary]) -> None:
+        queries = [one for one in summaries if one.name in backend.observer.plan]
+        histories = {one.name: backend.observer.histories[one.name] for one in summaries}
+        points = {name: tuple(history.points)[-POINTS:] for name, history in histories.items()}
+        growth = backend.observer.topics.growth
+        found = [growth[topic] for topic in inputs if topic in growth]
+        away = backend.observer.topics.away is not None
         into.show(
-            figure.rate(sum(level.per_second for level in found)) if found and not away else "–",
-            f"{figure.count(sum(level.records for level in found))} in the log",
-            _added([[rate for _, rate in tuple(level.points)[-POINTS:]] for level in found]),
+            figure.rate(sum(one.per_second for one in found)) if found and not away else "–",
+            f"{figure.count(sum(one.records for one in found))} in the log",
+            _added([[rate for _, rate in tuple(one.points)[-POINTS:]] for one in found]),
         )
         out.show(
             figure.rate(sum(one.out_per_second or 0.0 for one in queries)) if queries else "–",
-            f"{figure.count(sum(trails[one.name].last.rows_out for one in queries))} in this run",
+            f"{figure.count(sum(histories[one.name].last.rows_out for one in queries))} in this run",
             _added([[point.out_per_second for point in points[one.name]] for one in queries]),
         )
         times = [one.latency for one in queries if one.latency]
@@ -108,13 +92,13 @@ def _kpis(scene: Scene) -> Callable[[Sequence[Standing]], None]:
             f"p99 {figure.milliseconds(max(p99 for _, p99 in times))}" if times else "no result of the last 10 seconds",
             _largest([[point.latency or 0.0 for point in points[one.name]] for one in queries]),
         )
-        lag = sum(one.behind for one in standings)
+        lag = sum(one.behind for one in summaries)
         behind.show(
             figure.count(lag),
             "events not read yet" if lag else "all is read",
             _added([[point.behind for point in one] for one in points.values()]),
         )
-        dead, late = sum(one.dead for one in standings), sum(one.late for one in standings)
+        dead, late = sum(one.dead for one in summaries), sum(one.late for one in summaries)
         refused.show(
             figure.count(dead + late),
             f"{figure.count(dead)} dead, {figure.count(late)} late in this run",
@@ -140,7 +124,7 @@ class _Kpi:
         self._spark.set_content(figure.spark(points))
 
 
-def _queries(scene: Scene) -> Callable[[Sequence[Standing]], None]:
+def _queries(backend: Backend) -> Callable[[Sequence[Summary]], None]:
     lines: dict[str, _Line] = {}
     with box("hr-scroll").style("margin: 0 -18px -18px"):
         with box("hr-table", "table", aria_label="Queries and followers"):
@@ -149,19 +133,19 @@ def _queries(scene: Scene) -> Callable[[Sequence[Standing]], None]:
                     text(name, classes, "th", scope="col")
             body = box("", "tbody")
         empty = text(
-            f"No query of {scene.graph.app} has run here yet. Start it: headrace dev app.py, or headrace run app.py.",
+            f"No query of {backend.graph.app} has run here yet. Start it: headrace dev app.py, or headrace run app.py.",
             "hr-empty",
             "div",
         )
 
-    def refresh(standings: Sequence[Standing]) -> None:
-        empty.set_visibility(not standings)
-        for one in standings:
+    def refresh(summaries: Sequence[Summary]) -> None:
+        empty.set_visibility(not summaries)
+        for one in summaries:
             if one.name not in lines:
                 with body:
                     lines[one.name] = _Line(one)
-            trail = scene.watch.trail.queries[one.name]
-            lines[one.name].show(one, tuple(trail.points)[-POINTS:])
+            history = backend.observer.histories[one.name]
+            lines[one.name].show(one, tuple(history.points)[-POINTS:])
 
     return refresh
 
@@ -169,7 +153,7 @@ def _queries(scene: Scene) -> Callable[[Sequence[Standing]], None]:
 class _Line:
     """A query in the table."""
 
-    def __init__(self, of: Standing) -> None:
+    def __init__(self, of: Summary) -> None:
         with box("", "tr"):
             with box("", "td").style("white-space: nowrap"):
                 link(of.name, f"/queries/{of.name}")
@@ -186,7 +170,7 @@ class _Line:
                 with box("hr-cell-spark", "td"):
                     self._sparks.append(ui.html("", sanitize=False).classes("hr-spark"))
 
-    def show(self, of: Standing, points: Sequence[Point]) -> None:
+    def show(self, of: Summary, points: Sequence[Point]) -> None:
         set_tone(self._health, tone(of.health))
         self._sentence.set_text(of.health.sentence)
         flow, latency = self._sparks

@@ -11,20 +11,20 @@ from pathlib import Path
 from nicegui import ui
 from starlette.requests import Request
 
-from headrace.engine import checkpoint, orders
+from headrace.engine import checkpoint, commands
+from headrace.engine.commands import Wanted
 from headrace.engine.health import clock, is_alive
-from headrace.engine.orders import Wanted
 from headrace.engine.progress import Progress
 from headrace.errors import HeadraceError, Location, ServeError, title
 from headrace.names import CAPTURE
 from headrace.serve.console import act, chart, figure
+from headrace.serve.console.backend import Backend
 from headrace.serve.console.element import box, button, card, link, set_tone, text, tone
 from headrace.serve.console.frame import frame, refreshing
 from headrace.serve.console.replay import replay_card
-from headrace.serve.console.scene import Scene
 from headrace.serve.console.state import state_card
-from headrace.serve.console.trail import Query
-from headrace.serve.console.watch import FOLLOW
+from headrace.serve.observation.history import History
+from headrace.serve.observation.summary import FOLLOW
 
 PHASES = ("addBatch", "queryPlanning", "latestOffset", "getBatch", "walCommit", "commitOffsets", "commitBatch")
 _WORDS = {
@@ -50,9 +50,9 @@ _CODE = re.compile(r"\bHR-\d{3}\b")
 _PLACE = re.compile(r"(?m)^\s*at (?P<file>[^\n]+?):(?P<line>\d+)\s*$")
 
 
-def page(scene: Scene, request: Request) -> None:
+def page(backend: Backend, request: Request) -> None:
     """The page `/queries`."""
-    with frame(scene, request, "Queries", "/queries"):
+    with frame(backend, request, "Queries", "/queries"):
         with card("Queries and followers", "stop and start one of a run; the others go on"):
             with box("hr-scroll").style("margin: 0 -18px -18px"), box("hr-table", "table", aria_label="Queries"):
                 with box("", "thead"), box("", "tr"):
@@ -66,18 +66,18 @@ def page(scene: Scene, request: Request) -> None:
                     ):
                         text(name, classes, "th", scope="col")
                 body = box("", "tbody")
-            empty = text(f"No query of {scene.graph.app} has run here yet.", "hr-empty", "div")
-        _actions(scene)
+            empty = text(f"No query of {backend.graph.app} has run here yet.", "hr-empty", "div")
+        _actions(backend)
     lines: dict[str, _Line] = {}
 
     def refresh() -> None:
-        standings = scene.watch.standings()
-        empty.set_visibility(not standings)
-        for one in standings:
-            query = scene.watch.trail.queries[one.name]
+        summaries = backend.observer.summaries()
+        empty.set_visibility(not summaries)
+        for one in summaries:
+            query = backend.observer.histories[one.name]
             if one.name not in lines:
                 with body:
-                    lines[one.name] = _Line(scene, request, one.name, query)
+                    lines[one.name] = _Line(backend, request, one.name, query)
             lines[one.name].show(query)
 
     refreshing(refresh)
@@ -86,8 +86,8 @@ def page(scene: Scene, request: Request) -> None:
 class _Line:
     """A query in the table."""
 
-    def __init__(self, scene: Scene, request: Request, name: str, query: Query) -> None:
-        self._scene = scene
+    def __init__(self, backend: Backend, request: Request, name: str, query: History) -> None:
+        self._backend = backend
         self._name = name
         with box("", "tr"):
             with box("", "td"):
@@ -99,10 +99,10 @@ class _Line:
             self._since = text("", "hr-note", "td")
             self._batch, self._took = text("", "n", "td"), text("", "n", "td")
             with box("n", "td"):
-                self._buttons = Buttons(scene, request, name)
+                self._buttons = Buttons(backend, request, name)
 
-    def show(self, query: Query) -> None:
-        health = self._scene.watch.standing(self._name, query).health
+    def show(self, query: History) -> None:
+        health = self._backend.observer.summary(self._name, query).health
         set_tone(self._health, tone(health))
         self._sentence.set_text(health.sentence)
         self._since.set_text(clock(query.last.started_at, datetime.now(UTC)))
@@ -112,10 +112,10 @@ class _Line:
 
 
 class Buttons:
-    """Stop and start a query of a run that is alive."""
+    """Stop and start a query while its run is alive."""
 
-    def __init__(self, scene: Scene, request: Request, name: str) -> None:
-        self._scene = scene
+    def __init__(self, backend: Backend, request: Request, name: str) -> None:
+        self._backend = backend
         self._request = request
         self._name = name
         with box("hr-row").style("justify-content: flex-end"):
@@ -128,27 +128,25 @@ class Buttons:
         self._start.set_visibility(can and last.state == "stopped")
 
     def _ask(self, wanted: Wanted) -> None:
-        scene, name = self._scene, self._name
+        backend, name = self._backend, self._name
 
         def do() -> str:
-            last = scene.watch.trail.queries[name].last
+            last = backend.observer.histories[name].last
             if not is_alive(last):
                 raise ServeError(
                     "HR-544",
                     f"The process that runs `{name}` is gone, so nobody can stop or start it.",
                     found=f"pid {last.pid}",
-                    fix="start them again: headrace follow app.py"
-                    if last.mode == FOLLOW
-                    else f"start the app again: headrace run app.py --mode {last.mode}",
+                    fix=f"start it again: {backend.command(last.mode)}",
                 )
-            orders.give(scene.settings, scene.graph.app, name, wanted, last.started_at)
+            commands.send(backend.settings, backend.graph.app, name, wanted, last.started_at)
             return f"{name} is being {'stopped' if wanted == 'stopped' else 'started'}"
 
         stopping = wanted == "stopped"
-        follower = scene.watch.trail.queries[name].last.mode == FOLLOW
+        follower = backend.observer.histories[name].last.mode == FOLLOW
         about = _STOPPING if stopping else _STARTING
         act.ask(
-            scene,
+            backend,
             self._request,
             action="stop" if stopping else "start",
             of=name,
@@ -158,26 +156,26 @@ class Buttons:
         )
 
 
-def one(scene: Scene, request: Request, name: str) -> None:
+def one(backend: Backend, request: Request, name: str) -> None:
     """The page `/queries/<name>`."""
-    planned, known = scene.watch.plan.get(name), scene.watch.trail.queries.get(name)
-    mode = known.last.mode if known else CAPTURE if name.endswith(f".{CAPTURE}") else FOLLOW
+    planned, known = backend.observer.plan.get(name), backend.observer.histories.get(name)
+    mode = known.last.mode if known else "" if planned else CAPTURE if name.endswith(f".{CAPTURE}") else FOLLOW
     kind = "query" if planned else {CAPTURE: "capture", FOLLOW: "follower"}.get(mode, "query")
-    with frame(scene, request, name, "/queries", about=kind) as right:
+    with frame(backend, request, name, "/queries", about=kind) as right:
         with right:
             with box("hr-health", role="status") as whole:
                 box("hr-dot")
-                sentence = text("not running", "t")
-            buttons = Buttons(scene, request, name)
-        failure = _Failure(scene, name)
+                sentence = text(f"not running; start it: {backend.command(mode)}", "t")
+            buttons = Buttons(backend, request, name)
+        failure = _Failure(backend, name)
         with box("hr-grid2"):
             flow = _flow(name)
             latency = _latency(name) if kind == "query" else None
         if kind == "query":
             with box("hr-grid2"):
                 batches = _batches(name)
-                state_card(scene, name)
-            _checkpoint(scene, name)
+                state_card(backend, name)
+            _checkpoint(backend, name)
         else:
             batches = None
         if planned is not None:
@@ -186,13 +184,13 @@ def one(scene: Scene, request: Request, name: str) -> None:
                     link(step, f"/node/{step}")
                     if step != planned.node.name:
                         text("→", "hr-note")
-            replay_card(scene, request, planned)
+            replay_card(backend, request, planned)
 
         def refresh() -> None:
-            query = scene.watch.trail.queries.get(name)
+            query = backend.observer.histories.get(name)
             if query is None:
                 return
-            health = scene.watch.standing(name, query).health
+            health = backend.observer.summary(name, query).health
             set_tone(whole, tone(health))
             sentence.set_text(health.sentence)
             buttons.show(query.last)
@@ -204,13 +202,13 @@ def one(scene: Scene, request: Request, name: str) -> None:
         refreshing(refresh)
 
 
-def _flow(name: str) -> Callable[[Query], None]:
+def _flow(name: str) -> Callable[[History], None]:
     with card("Rows and lag", "rows a second, and not read yet"):
         lines = [chart.line("in/s", area=True), chart.line("out/s", colour=chart.COLOURS[2])]
         lines.append(chart.line("behind", colour=chart.COLOURS[1]))
         shown = chart.chart(chart.options(lines, legend=True), f"Rows a second of {name}")
 
-    def show(query: Query) -> None:
+    def show(query: History) -> None:
         points = tuple(query.points)
         chart.points(
             shown,
@@ -222,13 +220,13 @@ def _flow(name: str) -> Callable[[Query], None]:
     return show
 
 
-def _latency(name: str) -> Callable[[Query], None]:
+def _latency(name: str) -> Callable[[History], None]:
     with card("Latency", "from a record to its result in the log"):
         lines = [chart.line("p50", area=True), chart.line("p99", colour=chart.COLOURS[1])]
         shown = chart.chart(chart.options(lines, legend=True, unit=" ms"), f"Latency of {name}")
         none = text("it has written nothing that can be measured yet", "hr-note", "div")
 
-    def show(query: Query) -> None:
+    def show(query: History) -> None:
         points = [point for point in tuple(query.points) if point.latency is not None]
         none.set_visibility(not points)
         chart.points(shown, [(p.at, p.latency) for p in points], [(p.at, p.latency_p99) for p in points])
@@ -236,7 +234,7 @@ def _latency(name: str) -> Callable[[Query], None]:
     return show
 
 
-def _batches(name: str) -> Callable[[Query], None]:
+def _batches(name: str) -> Callable[[History], None]:
     with card("Batches", "how long each of the last took, by phase"):
         series = [
             {"name": _WORDS[phase], "type": "bar", "stack": "batch", "barMaxWidth": 18, "data": []} for phase in PHASES
@@ -244,7 +242,7 @@ def _batches(name: str) -> Callable[[Query], None]:
         shown = chart.chart(chart.options(series, time=False, legend=True, unit=" ms"), f"Batches of {name}")
         none = text("its batches have not ended yet: one of the live mode lasts minutes", "hr-note", "div")
 
-    def show(query: Query) -> None:
+    def show(query: History) -> None:
         batches = tuple(query.batches)[-40:]
         none.set_visibility(not batches)
         bars = [{"data": [batch.phases.get(phase, 0) for batch in batches]} for phase in PHASES]
@@ -257,8 +255,8 @@ def _batches(name: str) -> Callable[[Query], None]:
 class _Failure:
     """What went wrong: what, where in the user's file, at which record; what Spark says of it is one click away."""
 
-    def __init__(self, scene: Scene, name: str) -> None:
-        self._where = scene.watch.plan[name].node.where if name in scene.watch.plan else None
+    def __init__(self, backend: Backend, name: str) -> None:
+        self._where = backend.observer.plan[name].node.where if name in backend.observer.plan else None
         with box("hr-card", "section", role="alert") as self._card:
             with box("", "header"):
                 self._title = text("", tag="h2")
@@ -300,14 +298,14 @@ class _Failure:
         self._more.set_visibility(last.trace is not None)
 
 
-def _checkpoint(scene: Scene, name: str) -> None:
+def _checkpoint(backend: Backend, name: str) -> None:
     with card("Checkpoint", "where it goes on after a stop or a crash"):
         facts = box("hr-facts", "dl")
         told = text("", "hr-note", "div")
     client = ui.context.client
 
     async def look() -> None:
-        place = checkpoint.location(scene.settings, scene.graph.app, name)
+        place = checkpoint.location(backend.settings, backend.graph.app, name)
         try:
             found = await asyncio.to_thread(_kept, place)
         except (HeadraceError, OSError, ValueError) as error:
@@ -347,7 +345,7 @@ def _size(file: Path) -> int:
         return 0
 
 
-def _actions(scene: Scene) -> None:
+def _actions(backend: Backend) -> None:
     """Who did what."""
     with card("Actions", "every stop, start, replay and put-back of this console, the newest first"):
         with box("hr-scroll").style("margin: 0 -18px -18px"), box("hr-table", "table", aria_label="Actions"):
@@ -359,7 +357,7 @@ def _actions(scene: Scene) -> None:
     known: list[object] = []
 
     def refresh() -> None:
-        found = scene.audit.last()
+        found = backend.audit.last()
         empty.set_visibility(not found)
         if found == known:
             return

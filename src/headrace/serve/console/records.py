@@ -12,8 +12,8 @@ from nicegui import ui
 
 from headrace.graph.node import Node, Source
 from headrace.log.consumer import Record
+from headrace.serve.console.backend import Backend
 from headrace.serve.console.live_table import Column, LiveTable
-from headrace.serve.console.scene import Scene
 from headrace.serve.console.secret import masked
 
 SHOWN = 200
@@ -25,7 +25,7 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
-def records_table(scene: Scene, node: Node, *, height: int = 420) -> None:
+def records_table(backend: Backend, node: Node, *, height: int = 420) -> None:
     """The newest records of a node's topic, as they come."""
     declared = node.schema.fields if isinstance(node, Source) and node.schema else ()
     names = [field.name for field in declared]
@@ -44,7 +44,7 @@ def records_table(scene: Scene, node: Node, *, height: int = 420) -> None:
                 names.extend(list(dict.fromkeys(fresh))[: MOST_COLUMNS - len(names)])
                 table.set_columns(_columns(names, numbers, times, [fields for _, fields in parsed]))
                 parsed = [(record, _fields(record.value)) for record in (*tail.kept, *records)][-SHOWN:]
-            secret = scene.secrets(node.name)
+            secret = backend.secrets(node.name)
             table.put(
                 [
                     (str(record.position), [*_place(record), *_values(names, fields, secret)])
@@ -53,7 +53,7 @@ def records_table(scene: Scene, node: Node, *, height: int = 420) -> None:
                 mark=mark,
             )
 
-        with scene.tails.listening(node.topic, show) as tail:
+        with backend.tails.listening(node.topic, show) as tail:
             if tail.kept:
                 show(tuple(tail.kept), mark=False)
             await client.disconnected()

@@ -18,18 +18,18 @@ from headrace.errors import HeadraceError, ServeError
 from headrace.graph.plan import Query
 from headrace.names import versioned
 from headrace.serve.console import act
+from headrace.serve.console.backend import Backend
 from headrace.serve.console.element import box, button, card, text
 from headrace.serve.console.frame import refreshing
-from headrace.serve.console.scene import Scene
 
 SHOWN_BYTES = 3_000
 _VALUE = "(event) => emit(event.target.value)"
 _COMMAND = "from headrace.cli import main; main()"
 
 
-def replay_card(scene: Scene, request: Request, query: Query) -> None:
+def replay_card(backend: Backend, request: Request, query: Query) -> None:
     """The button, and what the last replay of the query has said."""
-    wanted = [_next(scene, query)]
+    wanted = [_next(backend, query)]
 
     def asked() -> None:
         chosen = wanted[0]
@@ -41,14 +41,14 @@ def replay_card(scene: Scene, request: Request, query: Query) -> None:
             return
         of = versioned(query.node.name, chosen)
         act.ask(
-            scene,
+            backend,
             request,
             action="replay",
             of=of,
             title=f"Replay {query.node.name} as {chosen}?",
             about="It reads what the log holds, in exact mode, in a process of its own with its own topic and "
             "checkpoint. What is current goes on and stays current; the machine has more to do meanwhile.",
-            do=lambda: _start(scene, query, chosen),
+            do=lambda: _start(backend, query, chosen),
         )
 
     with card("Replay", "a version of its own, built from the beginning of the log beside the current one"):
@@ -60,29 +60,29 @@ def replay_card(scene: Scene, request: Request, query: Query) -> None:
         said = text("", "hr-code hr-wrap", "pre").style("margin-top: 12px; max-height: 240px")
 
     def refresh() -> None:
-        found = _said(scene, query)
+        found = _said(backend, query)
         said.set_visibility(bool(found))
         said.set_text(found)
 
     refreshing(refresh)
 
 
-def _start(scene: Scene, query: Query, chosen: str) -> str:
-    if scene.file is None or scene.file.parent.resolve() != scene.settings.directory.resolve():
+def _start(backend: Backend, query: Query, chosen: str) -> str:
+    if backend.file is None or backend.file.parent.resolve() != backend.settings.directory.resolve():
         raise ServeError(
             "HR-548",
             "The console does not start a replay of an app that runs elsewhere than beside its file.",
-            found=str(scene.settings.directory),
+            found=str(backend.settings.directory),
             fix=f"start it where the app runs: headrace replay app.py {query.node.name} --as {chosen}",
         )
-    arguments = ["replay", str(scene.file.resolve()), query.node.name, "--as", chosen]
-    arguments += ["--bootstrap", scene.connection.bootstrap]
-    place = _place(scene, versioned(query.node.name, chosen))
+    arguments = ["replay", str(backend.file.resolve()), query.node.name, "--as", chosen]
+    arguments += ["--bootstrap", backend.connection.bootstrap]
+    place = _place(backend, versioned(query.node.name, chosen))
     place.parent.mkdir(parents=True, exist_ok=True)
     with place.open("wb") as out:
         subprocess.Popen(
             [sys.executable, "-c", _COMMAND, *arguments],
-            cwd=scene.file.parent,
+            cwd=backend.file.parent,
             env={**os.environ, "NO_COLOR": "1"},
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -92,20 +92,20 @@ def _start(scene: Scene, query: Query, chosen: str) -> str:
     return f"{query.node.name} is being built as {chosen}"
 
 
-def _next(scene: Scene, query: Query) -> str:
+def _next(backend: Backend, query: Query) -> str:
     """The first number that has no replay yet."""
     names = (f"v{number}" for number in range(2, 1000))
     taken = {query.node.version}
-    return next(one for one in names if one not in taken and not _place(scene, f"{query.node.name}.{one}").exists())
+    return next(one for one in names if one not in taken and not _place(backend, f"{query.node.name}.{one}").exists())
 
 
-def _place(scene: Scene, of: str) -> Path:
-    return progress.directory(scene.settings, scene.graph.app) / f"{of}.replay"
+def _place(backend: Backend, of: str) -> Path:
+    return progress.directory(backend.settings, backend.graph.app) / f"{of}.replay"
 
 
-def _said(scene: Scene, query: Query) -> str:
+def _said(backend: Backend, query: Query) -> str:
     """The end of what the newest replay has said, with its version."""
-    there = progress.directory(scene.settings, scene.graph.app).glob(f"{query.node.name}.*.replay")
+    there = progress.directory(backend.settings, backend.graph.app).glob(f"{query.node.name}.*.replay")
     try:
         newest = max(there, key=lambda file: file.stat().st_mtime, default=None)
         if newest is None:
