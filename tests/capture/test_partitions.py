@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from tests.capture.stage import Running, Stage, eventually
 from tests.capture.test_schema_change import status
@@ -141,6 +144,31 @@ def test_a_role_that_may_read_the_table_and_not_its_partitions(sales: Stage):
     sales.url = url
     sales.execute(f"DROP OWNED BY {role}")
     sales.execute(f"DROP ROLE {role}")
+
+
+@pytest.mark.parametrize("after", ["", "CREATE TABLE sales_1 AS SELECT 7 AS id, 1 AS part, 'not ours' AS note"])
+def test_a_partition_that_goes_while_it_is_read(sales: Stage, after: str, monkeypatch: pytest.MonkeyPatch):
+    """Between the look at its name and the reading of its rows; or another table has taken its name."""
+    look, asked = snapshot.tables.partition, list[int]()
+
+    def gone(connection: psycopg.Connection[tuple[Any, ...]], number: int) -> sql.Identifier | None:
+        name = look(connection, number)
+        if not asked:
+            sales.execute("DROP TABLE sales_1")
+            if after:
+                sales.execute(after)
+        asked.append(number)
+        return name
+
+    monkeypatch.setattr(snapshot.tables, "partition", gone)
+    with sales.capturing(sales.table("sales", *KEY)) as running:
+        running.wait_until_read()
+        attach(sales, 1, 50)
+        eventually(lambda: len(asked) > 0)
+        sales.wait_until_equal("sales", *KEY)
+        running.wait_until_read()
+        assert status(running, "sales").paused is None
+    assert len(sales.rebuilt("sales")) == 100
 
 
 def test_any_order_of_partitions_that_come_and_go(sales: Stage, seed: int, tmp_path: Path):

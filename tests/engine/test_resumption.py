@@ -183,7 +183,7 @@ def test_an_exact_batch_that_was_left_in_the_middle_is_ended_before_the_query_go
 @pytest.mark.parametrize(
     ("declared", "modes"),
     [
-        pytest.param(chained, (LIVE, EXACT, LIVE), id="results of every kind", marks=pytest.mark.deep),
+        pytest.param(chained, (LIVE, EXACT, LIVE), id="results of every kind"),
         pytest.param(held_back, (EXACT, LIVE, LIVE), id="results that are held back"),
         pytest.param(chained, None, id="results of every kind, any order", marks=pytest.mark.deep),
         pytest.param(held_back, None, id="results that are held back, any order", marks=pytest.mark.deep),

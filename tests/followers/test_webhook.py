@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka import Consumer as Client
-from confluent_kafka import TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from tests.contracts.changes import Row, answer, make_topic, view, write
 from tests.contracts.follower_contract import FollowerContract, eventually, running
 
@@ -208,6 +208,24 @@ def test_what_was_taken_is_not_sent_again_after_a_pause(
     Follower(f"{totals.app}.totals", totals.topic, receiver.store(totals), connection).catch_up()
     assert receiver.holds(totals) == dict(rows)
     assert receiver.state.get("repeats", 0) == before
+
+
+def test_positions_that_a_broker_forgets_are_known_here(
+    connection: Connection, receiver: Receiver, totals: View
+) -> None:
+    """A broker that is killed right after it has acknowledged positions may not have them when it is back."""
+    topic_id = identities(connection, [totals.topic])[totals.topic]
+    store = receiver.store(totals)
+    store.open(topic_id)
+    store.apply((), {0: 7, 1: 3})
+    group = names.follow_group(_name(totals))
+    older = ConsumerGroupTopicPartitions(group, [TopicPartition(totals.topic, 0, 2)])
+    admin = connection.admin()
+    admin.alter_consumer_group_offsets([older], request_timeout=10)[group].result()
+    assert receiver.positions(totals) == {0: 2, 1: 3}
+    assert store.open(topic_id).positions == {0: 7, 1: 3}
+    store.close()
+    assert receiver.store(totals).open(topic_id).positions == {0: 2, 1: 3}
 
 
 def test_the_younger_of_two_fences_the_older_off(connection: Connection, receiver: Receiver, totals: View) -> None:

@@ -202,7 +202,7 @@ def webhook(connection: Connection) -> Iterator[tuple[Seen, Callable[[], str]]]:
     with receiver() as (url, told):
         follower = hook(connection, url)
         with loop_of(follower.run):
-            yield lambda: set(told), lambda: follower.status.waiting or ""
+            yield lambda: set(told), lambda: follower.status.waiting or f"running: {follower.status}"
         assert len(told) == len(set(told)), "what was taken was sent again"
 
 
@@ -220,7 +220,7 @@ def table(connection: Connection, url: str, app: str) -> Iterator[tuple[Seen, Ca
         return {one for (one,) in found}
 
     with loop_of(follower.run):
-        yield rows, lambda: follower.status.waiting or ""
+        yield rows, lambda: follower.status.waiting or f"running: {follower.status}"
 
 
 @contextmanager
@@ -295,8 +295,10 @@ def test_every_loop_outlives_its_broker(kafka: Embedded, postgres_url: str, topi
             "page": stack.enter_context(page(connection)),
         }
 
-        def missing() -> dict[str, set[str]]:
-            return {name: lost for name, (seen, _) in readers.items() if (lost := sent - seen())}
+        def missing() -> dict[str, tuple[set[str], str]]:
+            """What each has not seen, and what it says of itself."""
+            unseen = {name: (sent - seen(), words) for name, (seen, words) in readers.items()}
+            return {name: (lost, words() if words else "") for name, (lost, words) in unseen.items() if lost}
 
         def silent() -> list[str]:
             spoken = {name: words() for name, (_, words) in readers.items() if words is not None}

@@ -25,7 +25,7 @@ from headrace.capture.kinds import Kinds
 from headrace.capture.live import Live, Tables
 from headrace.capture.pgoutput import Message
 from headrace.capture.relation import Relation
-from headrace.capture.snapshot import Reading
+from headrace.capture.snapshot import Moved, Reading
 from headrace.capture.table import Found
 from headrace.capture.writer import Writer
 from headrace.errors import CaptureError
@@ -147,7 +147,10 @@ class Ranges:
             if stale:
                 self._tables.keep(live, state)
                 return
-        leaf = self._reading.partition(state.attached[0]) if state.attached else None
+        try:
+            leaf = self._reading.partition(state.attached[0]) if state.attached else None
+        except Moved:
+            return  # the range is begun once more, by a transaction that sees what has become of it
         last, count = None, 0
         relation = self._relation(live, found)
         envelope = Envelope(self._app, self._database.info.dbname, live.captured.schema, live.captured.relation)

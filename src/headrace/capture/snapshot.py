@@ -33,6 +33,10 @@ _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 _PLAIN = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
 
+class Moved(Exception):  # noqa: N818 - it is the partition that has moved
+    """A partition has gone, or has another name, since the reading transaction began."""
+
+
 class Reading:
     """A reading transaction, on a connection of its own."""
 
@@ -55,8 +59,24 @@ class Reading:
         return tables.find(self._connection, captured)
 
     def partition(self, number: int) -> sql.Identifier | None:
-        """The name of a partition as this transaction sees it, if it is there."""
-        return tables.partition(self._connection, number)
+        """The name of a partition, which stays its name while this transaction lasts; None when it is gone.
+
+        The transaction sees the catalogue as it was, but a statement takes a name for what bears it now. So the
+        partition is locked, as a reader locks it anyway, and asked whether it is the one.
+        """
+        name = tables.partition(self._connection, number)
+        if name is None:
+            return None
+        with translated("holding a partition"):
+            try:
+                self._connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(name))
+            except psycopg.errors.UndefinedTable:
+                raise Moved from None
+            text = name.as_string(self._connection)
+            held = self._connection.execute("SELECT to_regclass(%s)::oid::bigint", (text,)).fetchone()
+        if held != (number,):
+            raise Moved
+        return name
 
     def rows(
         self,

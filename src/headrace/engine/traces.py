@@ -61,8 +61,10 @@ def check(connection: Connection, graph: Graph, queries: Sequence[Query], places
         place = places[query.name]
         if error := refusal(connection, graph, query, place, groups):
             raise error
-        mine = checkpoint.finished(place)
-        if mine is not None and checkpoint.live_since(place) is None and _told(connection, query, mine) > mine.batch:
+        mine, (begun, _) = checkpoint.finished(place), checkpoint.begun(place)
+        # What it wrote live before its last exact start was corrected then, and has the number of the exact batch that
+        # came after it at the most: a batch that was begun is ended in exact mode before the query goes live.
+        if mine is not None and checkpoint.live_since(place) is None and _told(connection, query, mine) > begun:
             checkpoint.note_live(place, {})  # live after the copy was made; any record may be of that time
 
 

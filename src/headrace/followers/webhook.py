@@ -119,6 +119,7 @@ class WebhookReceiver:
     def open(self, topic_id: str) -> Kept:
         """Fence other followers of this name off, and tell the group's positions."""
         self.pulse.beat("asking for its positions")
+        known = self._positions if topic_id == self._topic_id else {}
         self._topic_id = topic_id
         if self._writer is None:
             self._writer = self._fencing()
@@ -132,8 +133,9 @@ class WebhookReceiver:
                 found = [one for one in client.committed(places, timeout=LOG_TIMEOUT_S) if one.offset >= 0]
             finally:
                 client.close()
-        self._positions = {one.partition: one.offset for one in found}
-        if not found and self._since:
+        # A broker that is killed may forget positions that it has just acknowledged: what was kept here counts as well.
+        self._positions = known | {one.partition: max(one.offset, known.get(one.partition, 0)) for one in found}
+        if not self._positions and self._since:
             # The first batch moves them on; until then they are those of a follower that has sent nothing.
             return Kept(dict(self._since))
         return Kept(dict(self._positions), next((one.metadata for one in found if one.metadata), None))
@@ -155,6 +157,7 @@ class WebhookReceiver:
         """Forget the positions: everything that the topic holds is sent again."""
         self._writer = self._fencing()
         self._taken.clear()
+        self._positions.clear()
         admin = self._connection.admin()
         with self._connection.translated(f"forgetting the positions of {self.follower}"):
             try:
