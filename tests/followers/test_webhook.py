@@ -24,7 +24,9 @@ from tests.contracts.follower_contract import FollowerContract, eventually, runn
 
 from headrace import names
 from headrace.errors import FollowError
+from headrace.followers import follower as followers
 from headrace.followers import webhook
+from headrace.followers.feed import Batch, Feed
 from headrace.followers.follower import Follower
 from headrace.followers.store import Store, StoreAway
 from headrace.followers.webhook import Target, WebhookReceiver
@@ -208,6 +210,29 @@ def test_what_was_taken_is_not_sent_again_after_a_pause(
     Follower(f"{totals.app}.totals", totals.topic, receiver.store(totals), connection).catch_up()
     assert receiver.holds(totals) == dict(rows)
     assert receiver.state.get("repeats", 0) == before
+
+
+def test_a_client_that_brings_nothing_is_given_up_for_another(
+    connection: Connection, receiver: Receiver, totals: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose broker went and came back may do."""
+    gather, deaf = Feed.gather, list[Feed]()
+
+    def heard(feed: Feed, most: int, timeout: float) -> Batch:
+        if not deaf:
+            deaf.append(feed)
+        if feed is deaf[0]:
+            time.sleep(timeout)
+            return Batch((), {})
+        return gather(feed, most, timeout)
+
+    monkeypatch.setattr(Feed, "gather", heard)
+    monkeypatch.setattr(followers, "STALL_S", 0.5)
+    follower = Follower(f"{totals.app}.totals", totals.topic, receiver.store(totals), connection)
+    with running(follower):
+        assert eventually(lambda: follower.status.state == "running")
+        write(connection, totals.topic, [("a", {"id": "a"})])
+        assert eventually(lambda: receiver.holds(totals) == {"a": {"id": "a"}})
 
 
 def test_positions_that_a_broker_forgets_are_known_here(

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka import Producer as Writer
-from confluent_kafka import TopicPartition
 
 from headrace.errors import LogError
 from headrace.log.connection import Connection
@@ -241,4 +243,37 @@ def test_where_a_new_group_starts(connection: Connection, make_topic: Callable[.
         write(connection, name, "c")
         assert take(consumer, 1) == ["c"]
     with Consumer(connection, f"{name}.time", [name], start=EPOCH + timedelta(milliseconds=1)) as consumer:
+        assert take(consumer, 1) == ["b"]
+
+
+class Deaf:
+    """A client that brings nothing any more, as one that does not find the coordinator of its group again."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def poll(self, timeout: float) -> None:
+        time.sleep(timeout)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+def test_a_member_that_hears_nothing_joins_again(
+    connection: Connection, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.log.consumer.SILENCE_S", 0.5)
+    topic = make_topic()
+    write(connection, topic, "a")
+    with Consumer(connection, f"{topic}-group", [topic]) as consumer:
+        assert take(consumer, 1) == ["a"]
+        consumer.commit()
+        deaf: Any = Deaf(consumer._client)
+        consumer._client = deaf
+        consumer._heard(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        until = time.monotonic() + 3
+        while time.monotonic() < until:  # nothing has come that it could have missed
+            assert consumer.poll(0.1) is None
+        assert consumer._client is deaf
+        write(connection, topic, "b")
         assert take(consumer, 1) == ["b"]

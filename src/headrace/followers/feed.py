@@ -37,6 +37,7 @@ from headrace.log import away
 from headrace.log import topic as topics
 from headrace.log.connection import TIMEOUT_S, Connection
 from headrace.log.consumer import Record
+from headrace.log.patience import let_go
 
 # How long the broker holds an empty answer back; the end of a partition is noticed that much later.
 END_MS = 100
@@ -87,7 +88,7 @@ class Feed:
                 places = [TopicPartition(topic, i, offset) for i, offset in self.positions.items()]
                 self._client.assign(places)
             except BaseException:
-                self._client.close()
+                self.close()
                 raise
 
     def gather(self, most: int, timeout: float) -> Batch:
@@ -123,7 +124,7 @@ class Feed:
             return {p.partition: p.offset for p in self._client.offsets_for_times(places, timeout=TIMEOUT_S)}
 
     def close(self) -> None:
-        self._client.close()
+        let_go(self._client.close, self._follower)
 
     def __enter__(self) -> Self:
         return self

@@ -3,8 +3,9 @@
     open the store, which gives its positions → read the topic from there → apply what has arrived, over and over
 
 **A store or a log that is away** is waited for with pauses that grow from 0.2 to 30 seconds; then the store is opened
-again and reading goes on from its positions. Nothing is read meanwhile, so nothing piles up. The loop does not notice a
-broker that goes and comes back while nothing is being applied: its client connects again.
+again and reading goes on from its positions. Nothing is read meanwhile, so nothing piles up. A broker that goes and
+comes back while nothing is being applied is the client's affair: it connects again. One that brings nothing for
+`STALL_S` seconds, although the topic holds more, is given up for another.
 
 **The status** is measured: the positions of the store against the end of the topic, which is asked for beside the loop
 (log/away.py), the age of the oldest record that is not applied, and the time of the last step of the loop (pulse.py).
@@ -31,6 +32,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
+from confluent_kafka import KafkaError
+
 from headrace.errors import FollowError, LogError
 from headrace.followers import feed as feeds
 from headrace.followers.feed import Feed
@@ -48,6 +51,7 @@ WAIT_S = 1.0
 LONGEST_LOG_PAUSE_S = 5.0
 # How often a follower that has nothing to do writes its positions, so that they do not look abandoned.
 SIGN_OF_LIFE_S = 60.0
+STALL_S = 20.0
 
 State = Literal["starting", "running", "waiting", "stopped", "failed"]
 
@@ -91,6 +95,7 @@ class Follower:
         self._positions: dict[int, int] = {}
         self._sight: Sight | None = None
         self._away: float | None = None
+        self._behind: float | None = None
         self._pause, self._log_pause = Pause(), Pause(LONGEST_LOG_PAUSE_S)
 
     @property
@@ -161,12 +166,27 @@ class Follower:
                     self._oldest = _written(min(batch.records, key=_time, default=None))
                     self._apply(batch.records, batch.positions)
                     self._last = _written(batch.records[-1] if batch.records else None) or self._last
-                    self._positions, self._oldest = dict(feed.positions), None
+                    self._positions, self._oldest, self._behind = dict(feed.positions), None, None
                     alive = time.monotonic()
+                elif self._stalls(self._sight):
+                    silence = KafkaError(KafkaError._TIMED_OUT, f"nothing for {STALL_S:g} s, although there is more")
+                    raise self._connection.error(silence, f"following {self.topic}")
                 elif time.monotonic() - alive > SIGN_OF_LIFE_S:
                     self._store.apply((), feed.positions)
                     alive = time.monotonic()
                 self._goes_on()
+
+    def _stalls(self, sight: Sight) -> bool:
+        """Whether the client has brought nothing for long, although the topic holds more."""
+        sight.look()
+        if sight.away or not any(sight.ends.get(i, 0) > at for i, at in self._positions.items()):
+            self._behind = None
+            return False
+        self._behind = self._behind or time.monotonic()
+        if time.monotonic() - self._behind <= STALL_S:
+            return False
+        self._behind = None
+        return True
 
     def _apply(self, records: Sequence[Record], positions: Positions) -> None:
         while True:

@@ -71,7 +71,7 @@ from headrace.log import topic as topics
 from headrace.log.connection import TIMEOUT_S as LOG_TIMEOUT_S
 from headrace.log.connection import Connection
 from headrace.log.consumer import Record
-from headrace.log.patience import bounded
+from headrace.log.patience import bounded, let_go
 from headrace.log.producer import OPTIONS
 
 BATCH = 200
@@ -132,7 +132,7 @@ class WebhookReceiver:
                 self._metadata = client.consumer_group_metadata()
                 found = [one for one in client.committed(places, timeout=LOG_TIMEOUT_S) if one.offset >= 0]
             finally:
-                client.close()
+                let_go(client.close, self.follower)
         # A broker that is killed may forget positions that it has just acknowledged: what was kept here counts as well.
         self._positions = known | {one.partition: max(one.offset, known.get(one.partition, 0)) for one in found}
         if not self._positions and self._since:

@@ -32,10 +32,13 @@ from headrace.errors import LogError
 from headrace.log import away
 from headrace.log import topic as topics_of
 from headrace.log.connection import TIMEOUT_S, Connection
-from headrace.log.patience import bounded
+from headrace.log.patience import begun, bounded, let_go
 from headrace.log.position import Position
 
 STALL_S = 30.0
+LOOK_S = 1.0
+SILENCE_S = 20.0
+"""How long a member whose broker is back waits for the records that its partitions hold."""
 
 
 class Edge(Enum):
@@ -205,33 +208,84 @@ class Consumer:
         self._sought: Start | None = None
         self._begun: dict[tuple[str, int], int] = {}
         self._next: dict[tuple[str, int], int] = {}
-        named = [topics] if isinstance(topics, str) else list(topics)
-        for name in named:
+        self._topics = [topics] if isinstance(topics, str) else list(topics)
+        self._committed = committed
+        self._reached: dict[tuple[str, int], int] = {}
+        self._sights: dict[str, away.Sight] = {}
+        self._behind: float | None = None
+        for name in self._topics:
             topics_of.partitions(connection, name)
-        self._client = _client(connection, committed, {"group.id": group})
-        with connection.translated(f"joining the group {group}"):
-            self._client.subscribe(named, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+        self._client = self._joined()
 
     def poll(self, timeout: float = 1.0) -> Record | None:
         """The next record, or None when there is none within `timeout` seconds."""
         deadline = time.monotonic() + timeout
-        while (message := self._polled(max(0.0, deadline - time.monotonic()))) is not None:
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            message = self._polled(min(left, LOOK_S))
+            if message is None:
+                if left <= LOOK_S:
+                    return None
+                continue
             if _passes(message):
                 continue
             topic, partition, offset = message.topic(), message.partition(), message.offset()
             ended = _is_end(self._connection, message)
             if topic is not None and partition is not None and offset is not None:
                 # At the end of a partition this steps over transaction markers, so that the group's lag becomes 0.
-                self._next[topic, partition] = offset if ended else offset + 1
+                self._next[topic, partition] = self._reached[topic, partition] = offset if ended else offset + 1
             if not ended:
                 return Record.of(message)
-        return None
 
     def _polled(self, timeout: float) -> Message | None:
         try:
-            return self._client.poll(timeout)
+            message = self._client.poll(timeout)
         except KafkaException as error:
             raise self._connection.error(error.args[0], f"reading as the group {self._group}") from error
+        if message is not None and not _passes(message):
+            self._sights.clear()
+        elif message is None and self._sights and self._stalls():
+            self._join_again()
+        return message
+
+    def _joined(self) -> Client:
+        """A client that is a member of the group, or about to become one."""
+        options = {"group.id": self._group, "error_cb": self._heard}
+        client = _client(self._connection, self._committed, options)
+        with self._connection.translated(f"joining the group {self._group}"):
+            client.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        return client
+
+    def _heard(self, error: KafkaError) -> None:
+        """The client has lost its broker: until something comes, the topics are looked at beside it."""
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._sights:
+            self._sights = {
+                name: away.Sight(self._connection, name, [i for topic, i in self._reached if topic == name])
+                for name in {topic for topic, _ in self._reached}
+            }
+            self._behind = None
+
+    def _stalls(self) -> bool:
+        """Whether the client has brought nothing for long, although its partitions hold more."""
+        for sight in self._sights.values():
+            sight.look()
+        if any(sight.away for sight in self._sights.values()) or not any(
+            self._sights[topic].ends.get(partition, 0) > at
+            for (topic, partition), at in self._reached.items()
+            if topic in self._sights
+        ):
+            self._behind = None
+            return False
+        self._behind = self._behind or time.monotonic()
+        return time.monotonic() - self._behind > SILENCE_S
+
+    def _join_again(self) -> None:
+        """A client whose broker went and came back may never find the coordinator of its group again (patience.py). So
+        it is given up; what was read and not committed comes again."""
+        given_up, self._client = self._client, self._joined()
+        self._next.clear()
+        self._behind = None
+        begun(given_up.close, f"leaving-{self._group}")
 
     def __iter__(self) -> Iterator[Record]:
         """Records, for ever."""
@@ -276,7 +330,7 @@ class Consumer:
 
     def close(self) -> None:
         """Leave the group; nothing is committed."""
-        self._client.close()
+        let_go(self._client.close, self._group)
 
     def __enter__(self) -> Self:
         return self
@@ -287,8 +341,11 @@ class Consumer:
         self.close()
 
     def _assigned(self, client: Client, places: list[TopicPartition]) -> None:
+        if client is not self._client:
+            return
         sought, self._sought = self._sought, None
         given = [(place.topic, place.partition) for place in places]
+        self._reached = {place: at for place, at in self._reached.items() if place in given}
         moved = [] if sought is None else _starts(client, given, sought)
         named = {(place.topic, place.partition) for place in moved}
         self._assign([*moved, *self._from_group([p for p in places if (p.topic, p.partition) not in named])])
@@ -309,7 +366,13 @@ class Consumer:
         return known + started + [TopicPartition(t, i, OFFSET_BEGINNING) for t, i in fresh if (t, i) not in named]
 
     def _revoked(self, client: Client, places: list[TopicPartition]) -> None:
-        for place in places:
+        self._lost(client, places)
+        for place in places if client is self._client else ():
+            self._reached.pop((place.topic, place.partition), None)
+
+    def _lost(self, client: Client, places: list[TopicPartition]) -> None:
+        """The group has not heard of this member; whether anybody else has its partitions is not known."""
+        for place in places if client is self._client else ():
             self._next.pop((place.topic, place.partition), None)
 
     def _refused(self, error: KafkaError) -> LogError:
