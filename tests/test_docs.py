@@ -335,6 +335,12 @@ def test_links_lead_somewhere(page: Path):
     assert broken == []
 
 
+@pytest.mark.parametrize("page", READ, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_tests_that_a_page_names_are_there(page: Path):
+    named = set(re.findall(r"`(tests/[\w/.]+?)`", page.read_text(encoding="utf-8")))
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
 def test_the_index_leads_to_every_page():
     index = DOCS / "README.md"
     targets = re.findall(r"\]\(([^)#\s]+)\)", index.read_text(encoding="utf-8"))
