@@ -415,7 +415,7 @@ def parameters(function: Callable[..., Any], *without: str) -> set[str]:
     ("heading", "wanted"),
     [
         ("An input", parameters(App.source)),
-        ("A function", parameters(App.view, "function")),
+        ("A function", parameters(App.view, "name_or_function", "sql")),
         ("A table", parameters(App.table)),
     ],
 )

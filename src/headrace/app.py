@@ -26,7 +26,7 @@ from types import ModuleType
 from typing import Any, Literal, TypeVar, overload
 
 from headrace import names
-from headrace.call import calling, definition
+from headrace.call import Call, calling, definition
 from headrace.errors import DeclarationError, DeclarationErrors, HeadraceError, Location
 from headrace.graph import options, rules
 from headrace.graph.adaptive import Adaptive
@@ -333,7 +333,7 @@ class App:
     @overload
     def view(
         self,
-        function: Callable[P, R],
+        name_or_function: Callable[P, R],
         *,
         key: Columns,
         topic: str | None = None,
@@ -351,20 +351,66 @@ class App:
         retention: Duration | None = None,
         secret: Columns | None = None,
     ) -> Decorator: ...
+    @overload
     def view(
         self,
-        function: Callable[..., Any] | None = None,
+        name_or_function: str,
+        *,
+        key: Columns,
+        sql: str,
+        topic: str | None = None,
+        partitions: int | None = None,
+        retention: Duration | None = None,
+        secret: Columns | None = None,
+    ) -> AnyDeclared: ...
+    def view(
+        self,
+        name_or_function: str | Callable[..., Any] | None = None,
         *,
         key: Columns | None = None,
+        sql: str | None = None,
         topic: str | None = None,
         partitions: int | None = None,
         retention: Duration | None = None,
         secret: Columns | None = None,
     ) -> AnyDeclared | Decorator:
-        """Declare a served table: `@app.view(key="card")`. `key` names the columns that make a row unique."""
-        return self._function(
-            "view", function, topic=topic, key=key, partitions=partitions, retention=retention, secret=secret
-        )
+        """Declare a served table: `@app.view(key="card")`, or `app.view("totals", key="card", sql="SELECT …")`.
+
+        `key` names the columns that make a row unique. `sql` is a query, or a file beside the app that ends in `.sql`;
+        what it reads stands in its `FROM`.
+        """
+        given: dict[str, Any] = {"topic": topic, "key": key, "partitions": partitions, "retention": retention}
+        given["secret"] = secret
+        if isinstance(name_or_function, str):
+            return self._statement(name_or_function, sql, calling(), **given)
+        if sql is not None:
+            Element("view", calling()).mistake(
+                "HR-062",
+                "`sql` is the query of a view that has a name, and this one is a function.",
+                found=f"sql={sql.strip().splitlines()[0]!r}" if sql.strip() else "sql=''",
+                fix='write `app.view("totals", key="card", sql="SELECT …")`; a function returns `hr.sql(…)`',
+                option="sql",
+            )
+        return self._function("view", name_or_function, **given)
+
+    def sql(self, folder: str | Path) -> tuple[AnyDeclared, ...]:
+        """Declare a view for every `.sql` file of a folder beside the app, in the order of their names.
+
+        A view has the name of its file. Its options stand in comments at the top: `-- key: country, day`, and also
+        `topic`, `partitions`, `retention` and `secret`.
+        """
+        call = calling()
+        element = Element("sql", call)
+        place = Path(call.file).parent / folder
+        files = sorted(place.glob("*.sql"))
+        if not files:
+            element.mistake(
+                "HR-062",
+                "There is no `.sql` file in the folder.",
+                found=str(place),
+                fix="correct the folder, which is looked for beside the app; each file in it is a view",
+            )
+        return tuple(self._statement(file.stem, str(file), call) for file in files)
 
     def follow(self, followed: AnyDeclared | Source, follower: Webhook) -> None:
         """Send every change of a stream or view on: `app.follow(alerts, hr.webhook("https://…"))`.
@@ -464,6 +510,31 @@ class App:
             )
 
         return declare if function is None else declare(function)
+
+    def _statement(self, given: str, sql: str | None, call: Call, **options_given: Any) -> AnyDeclared:
+        """A view whose rows a SQL query gives; what is given here counts before what its file begins with."""
+        name = options.name("view", given, call)
+        element = Element(f"view `{name}`", call)
+        statement, described = options.statement(element, sql)
+        told = described | {option: value for option, value in options_given.items() if value is not None}
+        pinned = any(option in told for option in ("topic", "partitions", "retention"))
+        return Declared(
+            self._register(
+                Derived(
+                    name=name,
+                    kind="view",
+                    function=statement,
+                    inputs=statement.inputs,
+                    key=options.row_key(element, told.get("key"), None),
+                    topic=options.topic(element, told.get("topic"), name),
+                    pinned=pinned,
+                    partitions=options.partitions(element, told.get("partitions")),
+                    retention_ms=options.retention(element, told.get("retention")),
+                    where=statement.where,
+                    secret=options.secret(element, told.get("secret"), None),
+                )
+            )
+        )
 
     def _register(self, node: _N) -> _N:
         self._definitions.append(node)

@@ -21,9 +21,11 @@ from pyspark.logger import PySparkLogger
 
 from headrace.errors import Location, RunError
 from headrace.graph.node import Derived
+from headrace.graph.statement import Statement
 
 _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _COLUMN = re.compile(r"UNRESOLVED_COLUMN|UNRESOLVED_USING_COLUMN_FOR_JOIN|ATTRIBUTE_NOT_SUPPORTED|FIELD_NOT_FOUND")
+_SQL_LINE = re.compile(r"\bline:? (\d+)\b")
 _ACTION = re.compile(r"must be executed with writeStream|CALL_ON_STREAMING_DATASET_UNSUPPORTED|STREAMING_NOT_SUPPORTED")
 _NAME = re.compile(r"`((?:[^`]|``)+)`")
 _NAMED_BY = ("objectName", "colName", "fieldName", "attr_name")
@@ -140,7 +142,11 @@ def of_plan(error: PySparkException, node: Derived) -> RunError:
 
 
 def _place(error: BaseException, node: Derived) -> Location:
-    """The deepest line of the user's code in the traceback, else the declaration."""
+    """The deepest line of the user's code in the traceback, or the line of its SQL that is named; else the
+    declaration."""
+    if isinstance(node.function, Statement):
+        named = _SQL_LINE.search(str(error))
+        return node.function.at(int(named[1])) if named else node.where
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == _file(node)]
     return Location(own[-1].filename, own[-1].lineno or node.where.line) if own else node.where

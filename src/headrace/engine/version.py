@@ -24,6 +24,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from headrace import names
 from headrace.engine import checkpoint
@@ -31,6 +32,7 @@ from headrace.errors import RunError
 from headrace.graph.graph import Graph
 from headrace.graph.node import Derived
 from headrace.graph.plan import Query, plan
+from headrace.graph.statement import Statement
 from headrace.log import catalogue
 from headrace.log import topic as topics
 from headrace.log.catalogue import Entries, Version, View
@@ -141,14 +143,19 @@ def check_name(version: str) -> None:
 
 
 def code(query: Query) -> str | None:
-    """A text that is the same when the functions of a query are, whatever their layout and comments; None where their
-    source is not known. What they call is not looked at."""
+    """A text that is the same when the functions of a query are, whatever their layout and comments, and SQL is to the
+    letter; None where their source is not known. What they call is not looked at."""
     try:
-        sources = [inspect.getsource(node.function) for node in (*query.fused, query.node)]
-        trees = [ast.dump(ast.parse(textwrap.dedent(source))) for source in sources]
+        trees = [_meaning(node.function) for node in (*query.fused, query.node)]
     except (OSError, TypeError, SyntaxError):
         return None
     return hashlib.sha256("\n".join(trees).encode()).hexdigest()[:16]
+
+
+def _meaning(function: Callable[..., Any]) -> str:
+    if isinstance(function, Statement):
+        return function.text
+    return ast.dump(ast.parse(textwrap.dedent(inspect.getsource(function))))
 
 
 @contextmanager

@@ -35,6 +35,7 @@ class Declared(Generic[P, R]):
     def __init__(self, definition: Derived) -> None:
         self.definition = definition
         functools.update_wrapper(self, definition.function)
+        self.__name__ = definition.name
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.definition.function(*args, **kwargs)

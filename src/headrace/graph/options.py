@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from headrace import duration, names
@@ -20,6 +21,7 @@ from headrace.graph.adaptive import Adaptive
 from headrace.graph.clock_correction import ClockCorrection
 from headrace.graph.mistakes import report
 from headrace.graph.node import DEFAULT_PARTITIONS
+from headrace.graph.statement import Statement, of_file
 from headrace.log.schema import Schema, SchemaError
 
 _NO_KEYS = ("float", "double", "array<", "map<", "struct<")
@@ -360,6 +362,44 @@ def inputs(element: Element, function: Callable[..., Any], name: str, where: Loc
             where=where,
         )
     return tuple(parameter.name for parameter in parameters if _is_input(parameter))
+
+
+def statement(element: Element, given: object) -> tuple[Statement, dict[str, Any]]:
+    """The SQL of a view, from its text or its file, and the options that the file begins with."""
+    nothing = Statement("", element.call.where), dict[str, Any]()
+    if not isinstance(given, str) or not given.strip():
+        element.mistake(
+            "HR-062",
+            f"{element.label.capitalize()} has no query.",
+            found=f"sql={given!r}",
+            fix='write `app.view("totals", key="card", sql="SELECT …")`, or name a file that ends in `.sql`;'
+            " a function is declared with `@app.view(key=…)` above it",
+            option="sql",
+        )
+        return nothing
+    made, described = Statement(given, element.call.at("sql")), dict[str, Any]()
+    if given.endswith(".sql") and "\n" not in given:
+        file = Path(element.call.file).parent / given
+        try:
+            made, described = of_file(file, file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            element.mistake(
+                "HR-062",
+                f"The file of {element.label} cannot be read: {getattr(error, 'strerror', None) or error}.",
+                found=str(file),
+                fix="correct the path, which is looked for beside the app; the file is UTF-8",
+                option="sql",
+            )
+            return nothing
+    if not made.inputs:
+        element.mistake(
+            "HR-062",
+            f"The query of {element.label} reads nothing.",
+            found=(made.text.strip().splitlines() or ["an empty file"])[0],
+            fix="name what it reads in its FROM: declared streams, tables and views",
+            where=made.where,
+        )
+    return made, described
 
 
 def _is_input(parameter: inspect.Parameter) -> bool:

@@ -177,7 +177,7 @@ class Development:
             graph, only = self._app.graph(), self._only
             leftovers = fresh_start.held(self._given) if self._fresh else []
             if self._saved is not None:
-                self._saved.know(loaded(self._saved.app))
+                self._saved.know(loaded(self._saved.app, self._app))
                 undo.enter_context(self._saved)
             self._spark = undo.enter_context(queries.checked(graph, self._given, mode=Mode.LIVE, only=only))
             for line in leftovers:
@@ -229,11 +229,11 @@ class Development:
                 self._take(files, app)
             else:
                 log.warning("what was saved is not run; the app goes on as it was")
-                files.know(loaded(files.app), any_file=True)
+                files.know(loaded(files.app, self._app), any_file=True)
 
     def _take(self, files: SavedFiles, app: App) -> None:
         """Go on with what was saved, or with what there was."""
-        files.know(loaded(files.app))
+        files.know(loaded(files.app, app))
         before = self._app
         try:
             if not self._begin(app):

@@ -1,8 +1,8 @@
-"""Which files of an app were saved: its own, and the modules beside it that it has loaded.
+"""Which files of an app were saved: its own, the modules beside it that it has loaded, and its files of SQL.
 
 The directories of these files are watched, and not what is below them: the state directory, where files change all the
-time, is beside the app. After a file that could not be loaded any saved Python file there counts, since the one that is
-missing may be new.
+time, is beside the app. A new file of SQL counts where there is one of the app's. After a file that could not be loaded
+any saved file of Python or SQL there counts, since the one that is missing may be new.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from typing import Self
 import structlog
 from watchfiles import Change, watch
 
+from headrace.app import App
+from headrace.graph.node import Derived
+from headrace.graph.statement import Statement
+
 QUIET_MS = 300
+SQL = ".sql"
 STEP_MS = 200
 
 log = structlog.get_logger()
@@ -36,7 +41,7 @@ class SavedFiles:
         self._thread: threading.Thread | None = None
 
     def know(self, files: Collection[Path], *, any_file: bool = False) -> None:
-        """Heed these files besides the app's, or any Python file in their directories."""
+        """Heed these files besides the app's, or any of Python or SQL in their directories."""
         before = self._directories()
         self._known, self._any = frozenset(files), any_file
         if self._thread is not None and self._directories() != before:
@@ -47,7 +52,12 @@ class SavedFiles:
         """The files that were saved, in order of their names."""
         with self._lock:
             found, self._saved = sorted(self._saved), set()
-        return [one for one in found if self._any or one == self.app or one in self._known]
+        of_sql = {one.parent for one in self._known if one.suffix == SQL}
+        return [
+            one
+            for one in found
+            if self._any or one == self.app or one in self._known or (one.suffix == SQL and one.parent in of_sql)
+        ]
 
     def __enter__(self) -> Self:
         self._begin()
@@ -76,7 +86,7 @@ class SavedFiles:
     def _watch(self, directories: set[Path], stop: threading.Event) -> None:
         changes = watch(
             *(one for one in directories if one.is_dir()),
-            watch_filter=_is_python,
+            watch_filter=_is_code,
             debounce=QUIET_MS,
             step=STEP_MS,
             stop_event=stop,
@@ -91,13 +101,15 @@ class SavedFiles:
             log.warning(f"saved files are not noticed: {error}")
 
 
-def _is_python(change: Change, path: str) -> bool:
-    return path.endswith(".py")
+def _is_code(change: Change, path: str) -> bool:
+    return path.endswith((".py", SQL))
 
 
-def loaded(app: Path) -> list[Path]:
-    """The files of the modules in the app's directory that this process has loaded."""
-    return [file for _, file in _beside(app)]
+def loaded(file: Path, app: App | None = None) -> list[Path]:
+    """The files of the modules in the app's directory that this process has loaded, and those of the app's SQL."""
+    functions = [node.function for node in (app.definitions if app else ()) if isinstance(node, Derived)]
+    statements = [Path(one.where.file).resolve() for one in functions if isinstance(one, Statement)]
+    return [*(module for _, module in _beside(file)), *(one for one in statements if one.suffix == SQL)]
 
 
 def forget(app: Path) -> None:

@@ -21,6 +21,7 @@ from headrace.errors import HeadraceError
 from headrace.graph.graph import inputs_of
 from headrace.graph.node import Derived, Node, Source
 from headrace.graph.plan import is_topic
+from headrace.graph.statement import Statement
 from headrace.log import topic as topics
 from headrace.log.consumer import read
 from headrace.log.lateness import Lateness, observe
@@ -339,6 +340,8 @@ def _facts(backend: Backend, node: Node) -> list[tuple[str, str]]:
 
 def _source(node: Node) -> str:
     """The lines of the declaration."""
+    if isinstance(node, Derived) and isinstance(node.function, Statement):
+        return node.function.text.rstrip()
     if isinstance(node, Derived):
         try:
             return inspect.getsource(node.function).rstrip()
