@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from headrace.services.saved import SavedFiles
+from headrace.app import load
+from headrace.services.saved import SavedFiles, loaded
 
 
 def taken(files: SavedFiles, seconds: float = 10) -> list[str]:
@@ -49,3 +50,22 @@ def test_after_a_failure_any_python_file_counts(tmp_path: Path):
         time.sleep(0.5)
         (tmp_path / "missing.py").write_text("")
         assert taken(files) == ["missing.py"]
+
+
+def test_files_of_sql_are_heeded_also_new_ones_beside_them(tmp_path: Path):
+    (tmp_path / "views").mkdir()
+    app, spent = tmp_path / "app.py", tmp_path / "views" / "spent.sql"
+    spent.write_text("-- key: customer\nSELECT customer FROM orders")
+    app.write_text(
+        "import headrace as hr\napp = hr.App('shop')\n"
+        "app.table('orders', schema='id int, customer string', key='id')\napp.sql('views')\n"
+    )
+    with SavedFiles(app) as files:
+        files.know(loaded(app, load(app)))
+        time.sleep(0.5)
+        (tmp_path / "notes.sql").write_text("SELECT 1")
+        assert taken(files, seconds=1.5) == []
+        spent.write_text("-- key: customer\nSELECT DISTINCT customer FROM orders")
+        assert taken(files) == ["spent.sql"]
+        (tmp_path / "views" / "new.sql").write_text("-- key: id\nSELECT id FROM orders")
+        assert taken(files) == ["new.sql"]
