@@ -7,8 +7,11 @@ import os
 import random
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 KILLS = int(os.environ.get("HEADRACE_KILLS", "2"))
@@ -58,3 +61,40 @@ def test_nothing_is_lost_doubled_or_wrong(tmp_path: Path, mode: str):
         "dead letters of payments",
     }
     assert all(one["rows"] > 0 for one in verdicts.values())
+
+
+def test_it_ends_with_all_that_it_has_started(tmp_path: Path):
+    file, marked = tmp_path / "app.py", f"STARTED_BY_{tmp_path.name.upper()}"
+    file.write_text(APP)
+    command = [str(Path(sys.executable).with_name("headrace")), "certify", str(file), "--rate", "5"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, marked: "1"})
+
+    def started() -> list[psutil.Process]:
+        """The processes that bear the mark of this test, wherever they have got to."""
+        found: list[psutil.Process] = []
+        for one in psutil.process_iter():
+            with suppress(psutil.Error):
+                if one.status() != psutil.STATUS_ZOMBIE and marked in one.environ():
+                    found.append(one)
+        return found
+
+    def runs(command: str) -> bool:
+        with suppress(psutil.Error):
+            return any(command in one.cmdline()[2:3] for one in started())
+        return False
+
+    try:
+        until = time.monotonic() + 120
+        while not (runs("run") and runs("follow")):
+            assert process.poll() is None
+            assert time.monotonic() < until, [one.cmdline() for one in started()]
+            time.sleep(0.2)
+        process.terminate()
+        assert process.wait(120) != 0
+        until = time.monotonic() + 30
+        while (left := started()) and time.monotonic() < until:
+            time.sleep(0.2)
+        assert left == []
+    finally:
+        for one in started():
+            one.kill()

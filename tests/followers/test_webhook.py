@@ -24,7 +24,6 @@ from tests.contracts.follower_contract import FollowerContract, eventually, runn
 
 from headrace import names
 from headrace.errors import FollowError
-from headrace.followers import follower as followers
 from headrace.followers import webhook
 from headrace.followers.feed import Batch, Feed
 from headrace.followers.follower import Follower
@@ -227,7 +226,7 @@ def test_a_client_that_brings_nothing_is_given_up_for_another(
         return gather(feed, most, timeout)
 
     monkeypatch.setattr(Feed, "gather", heard)
-    monkeypatch.setattr(followers, "STALL_S", 0.5)
+    monkeypatch.setattr("headrace.log.away.SILENCE_S", 0.5)
     follower = Follower(f"{totals.app}.totals", totals.topic, receiver.store(totals), connection)
     with running(follower):
         assert eventually(lambda: follower.status.state == "running")

@@ -262,7 +262,7 @@ class Deaf:
 def test_a_member_that_hears_nothing_joins_again(
     connection: Connection, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.log.consumer.SILENCE_S", 0.5)
+    monkeypatch.setattr("headrace.log.away.SILENCE_S", 0.5)
     topic = make_topic()
     write(connection, topic, "a")
     with Consumer(connection, f"{topic}-group", [topic]) as consumer:

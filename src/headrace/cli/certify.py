@@ -1,10 +1,14 @@
-"""`certify`: an app is killed again and again, and its outputs are held against the batch answer."""
+"""`certify`: an app is killed again and again, and its outputs are held against the batch answer.
+
+SIGTERM and Ctrl-C end it with all that it has started.
+"""
 
 from __future__ import annotations
 
 import random
 from dataclasses import asdict
 from enum import StrEnum
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +16,7 @@ import typer
 from headrace.cli import terminal
 from headrace.cli.place import AppFile, AsJson
 from headrace.engine.mode import Mode
+from headrace.services.stop import signals
 
 if TYPE_CHECKING:
     from headrace.testing.certificate import Certificate
@@ -45,21 +50,26 @@ def certify(
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     terminal.note(f"seed {chosen}; the app runs in a directory of its own, with a Kafka of its own")
     modes = (Mode.EXACT, Mode.LIVE) if mode is Tried.MIXED else (Mode(mode),)
-    certificate = certified(
-        app.resolve(),
-        modes=modes,
-        kills=kills,
-        seed=chosen,
-        rate=rate,
-        chains=not no_chains,
-        report=terminal.note,
-    )
+    with signals(_interrupted):
+        certificate = certified(
+            app.resolve(),
+            modes=modes,
+            kills=kills,
+            seed=chosen,
+            rate=rate,
+            chains=not no_chains,
+            report=terminal.note,
+        )
     if as_json:
         terminal.out_json(asdict(certificate) | {"holds": certificate.holds})
     else:
         _show(certificate)
     if not certificate.holds:
         raise typer.Exit(1)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _show(certificate: Certificate) -> None:

@@ -5,7 +5,7 @@
 **A store or a log that is away** is waited for with pauses that grow from 0.2 to 30 seconds; then the store is opened
 again and reading goes on from its positions. Nothing is read meanwhile, so nothing piles up. A broker that goes and
 comes back while nothing is being applied is the client's affair: it connects again. One that brings nothing for
-`STALL_S` seconds, although the topic holds more, is given up for another.
+long, although the topic holds more, is given up for another (`Silence`).
 
 **The status** is measured: the positions of the store against the end of the topic, which is asked for beside the loop
 (log/away.py), the age of the oldest record that is not applied, and the time of the last step of the loop (pulse.py).
@@ -40,7 +40,7 @@ from headrace.followers.feed import Feed
 from headrace.followers.store import Poison, Positions, Store, StoreAway
 from headrace.log import away, dead
 from headrace.log import topic as topics
-from headrace.log.away import Pause, Sight
+from headrace.log.away import Pause, Sight, Silence
 from headrace.log.connection import Connection
 from headrace.log.consumer import Record
 from headrace.log.producer import Producer
@@ -51,7 +51,6 @@ WAIT_S = 1.0
 LONGEST_LOG_PAUSE_S = 5.0
 # How often a follower that has nothing to do writes its positions, so that they do not look abandoned.
 SIGN_OF_LIFE_S = 60.0
-STALL_S = 20.0
 
 State = Literal["starting", "running", "waiting", "stopped", "failed"]
 
@@ -95,7 +94,7 @@ class Follower:
         self._positions: dict[int, int] = {}
         self._sight: Sight | None = None
         self._away: float | None = None
-        self._behind: float | None = None
+        self._silence = Silence()
         self._pause, self._log_pause = Pause(), Pause(LONGEST_LOG_PAUSE_S)
 
     @property
@@ -166,27 +165,16 @@ class Follower:
                     self._oldest = _written(min(batch.records, key=_time, default=None))
                     self._apply(batch.records, batch.positions)
                     self._last = _written(batch.records[-1] if batch.records else None) or self._last
-                    self._positions, self._oldest, self._behind = dict(feed.positions), None, None
+                    self._positions, self._oldest = dict(feed.positions), None
+                    self._silence.over()
                     alive = time.monotonic()
-                elif self._stalls(self._sight):
-                    silence = KafkaError(KafkaError._TIMED_OUT, f"nothing for {STALL_S:g} s, although there is more")
+                elif self._silence.is_too_long([(self._sight, self._positions)]):
+                    silence = KafkaError(KafkaError._TIMED_OUT, "nothing is brought, although there is more")
                     raise self._connection.error(silence, f"following {self.topic}")
                 elif time.monotonic() - alive > SIGN_OF_LIFE_S:
                     self._store.apply((), feed.positions)
                     alive = time.monotonic()
                 self._goes_on()
-
-    def _stalls(self, sight: Sight) -> bool:
-        """Whether the client has brought nothing for long, although the topic holds more."""
-        sight.look()
-        if sight.away or not any(sight.ends.get(i, 0) > at for i, at in self._positions.items()):
-            self._behind = None
-            return False
-        self._behind = self._behind or time.monotonic()
-        if time.monotonic() - self._behind <= STALL_S:
-            return False
-        self._behind = None
-        return True
 
     def _apply(self, records: Sequence[Record], positions: Positions) -> None:
         while True:

@@ -7,7 +7,7 @@ unreachable since …», in the same words everywhere.
 
 A client that hears nothing does not know whether there is nothing to hear: from a frozen broker no error comes for a
 minute. So a `Sight` asks for the end of the topic beside the reading, and the answer, or that there is none, is what
-counts.
+counts. It also tells a client that does not find its broker again from one that has nothing to hear (`Silence`).
 """
 
 # The client documents these names under `confluent_kafka.admin` without declaring them there.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
@@ -30,6 +30,7 @@ from headrace.log.connection import UNREACHABLE, Connection
 
 ASK_S = 1.0
 ANSWER_S = 4.0
+SILENCE_S = 20.0
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 30.0
 _LATEST: Any = OffsetSpec.latest()
@@ -139,3 +140,30 @@ class Sight:
             self._since = self._since or self._asked_at
             return
         self.ends, self._since = ends, None
+
+
+class Silence:
+    """That a reader hears nothing, although the log holds more than it has read. After `SILENCE_S` seconds of it the
+    client is to be given up for another: it may never be heard of again (patience.py)."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def over(self) -> None:
+        """Something was heard."""
+        self._since = None
+
+    def is_too_long(self, sights: Iterable[tuple[Sight, Mapping[int, int]]]) -> bool:
+        """Look again at topics in which the reader has come to these positions; call it when nothing was heard."""
+        seen = list(sights)
+        for sight, _ in seen:
+            sight.look()
+        more = any(sight.ends.get(i, 0) > at for sight, positions in seen for i, at in positions.items())
+        if not more or any(sight.away for sight, _ in seen):
+            self._since = None
+            return False
+        self._since = self._since or time.monotonic()
+        if time.monotonic() - self._since <= SILENCE_S:
+            return False
+        self._since = None
+        return True

@@ -37,8 +37,6 @@ from headrace.log.position import Position
 
 STALL_S = 30.0
 LOOK_S = 1.0
-SILENCE_S = 20.0
-"""How long a member whose broker is back waits for the records that its partitions hold."""
 
 
 class Edge(Enum):
@@ -212,7 +210,7 @@ class Consumer:
         self._committed = committed
         self._reached: dict[tuple[str, int], int] = {}
         self._sights: dict[str, away.Sight] = {}
-        self._behind: float | None = None
+        self._silence = away.Silence()
         for name in self._topics:
             topics_of.partitions(connection, name)
         self._client = self._joined()
@@ -244,7 +242,10 @@ class Consumer:
             raise self._connection.error(error.args[0], f"reading as the group {self._group}") from error
         if message is not None and not _passes(message):
             self._sights.clear()
-        elif message is None and self._sights and self._stalls():
+            self._silence.over()
+        elif message is None and self._silence.is_too_long(
+            (sight, self._reached_in(topic)) for topic, sight in self._sights.items()
+        ):
             self._join_again()
         return message
 
@@ -260,31 +261,18 @@ class Consumer:
         """The client has lost its broker: until something comes, the topics are looked at beside it."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._sights:
             self._sights = {
-                name: away.Sight(self._connection, name, [i for topic, i in self._reached if topic == name])
+                name: away.Sight(self._connection, name, self._reached_in(name))
                 for name in {topic for topic, _ in self._reached}
             }
-            self._behind = None
 
-    def _stalls(self) -> bool:
-        """Whether the client has brought nothing for long, although its partitions hold more."""
-        for sight in self._sights.values():
-            sight.look()
-        if any(sight.away for sight in self._sights.values()) or not any(
-            self._sights[topic].ends.get(partition, 0) > at
-            for (topic, partition), at in self._reached.items()
-            if topic in self._sights
-        ):
-            self._behind = None
-            return False
-        self._behind = self._behind or time.monotonic()
-        return time.monotonic() - self._behind > SILENCE_S
+    def _reached_in(self, topic: str) -> dict[int, int]:
+        return {partition: at for (name, partition), at in self._reached.items() if name == topic}
 
     def _join_again(self) -> None:
         """A client whose broker went and came back may never find the coordinator of its group again (patience.py). So
         it is given up; what was read and not committed comes again."""
         given_up, self._client = self._client, self._joined()
         self._next.clear()
-        self._behind = None
         begun(given_up.close, f"leaving-{self._group}")
 
     def __iter__(self) -> Iterator[Record]:
