@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -203,9 +204,13 @@ def test_two_checks_at_once(app: Path, tmp_path: Path):
 def test_who_leaves_does_not_keep_a_child_busy(app: Path):
     assert asked(app) == []
     (helper,) = helpers()
-    app.write_text(f"{APP}\n\nwhile True: pass\n")
     directory = checker.place()
     assert directory is not None
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
+        silent.connect(str(directory / checker.SOCKET))
+    assert asked(app) == []
+    assert helpers() == [helper]
+    app.write_text(f"{APP}\n\nwhile True: pass\n")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.connect(str(directory / checker.SOCKET))
         request = {"key": checker.key(), "app": str(app), "modes": ["exact"], "within_s": 600}
@@ -254,7 +259,12 @@ def test_another_headrace_and_a_socket_that_was_left_behind(app: Path):
     os.kill(second.pid, signal.SIGKILL)
     until(lambda: is_over(second))
     assert (directory / checker.SOCKET).is_socket()
-    assert asked(app) == []
+    with (directory / "check.lock").open() as held:  # as by a thread of the killed one that has not ended
+        fcntl.flock(held, fcntl.LOCK_EX)
+        release = threading.Timer(3, fcntl.flock, (held, fcntl.LOCK_UN))
+        release.start()
+        assert asked(app) == []
+        release.join()
     assert helpers() not in ([], [second])
     until(lambda: is_over(java[0]))
 

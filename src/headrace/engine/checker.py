@@ -12,7 +12,7 @@ is gone, and when another version of Headrace asks, or one with other settings f
 helper.
 
 A child that takes too long is interrupted, which shows its line, and killed if that does not help. A helper that is
-killed takes its JVM along, and the check that waited for it is done without a helper.
+killed takes its JVM along, and the check that waited for it asks another one; after `TRIES` of them it is done without.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ IDLE_S = 600.0
 MOST_CHECKS = 100
 MOST_AT_ONCE = 4
 START_S = 60.0
+TRIES = 3
 GRACE_S = 5.0
 STEP_S = 0.2
 SOCKET = "check.sock"
@@ -106,13 +107,16 @@ def ask(app: Path, modes: Sequence[str], within_s: float) -> dict[str, Any] | No
         return None
     request = {"key": key(), "app": str(app), "modes": list(modes), "within_s": within_s}
     request |= {"directory": str(Path.cwd()), "environment": dict(os.environ)}
-    for _ in range(3):
-        with contextlib.suppress(OSError, ValueError), _connected(directory, app) as helper:
+    for _ in range(TRIES):
+        try:
+            helper = _connected(directory, app)
+        except OSError:
+            return None
+        # A helper that goes while it is asked, be it killed or for another caller, is replaced by the next try.
+        with contextlib.suppress(OSError, ValueError), helper:
             answer = _talk(helper, request)
             if not answer.get("other"):
                 return answer
-            continue
-        return None
     return None
 
 
@@ -129,7 +133,7 @@ def _connected(directory: Path, app: Path) -> socket.socket:
                 raise
         else:
             return helper
-        if started is None:
+        if started is None or started.poll() == 0:  # it found another helper, and that one has gone
             started = _start(directory, app)
         elif started.poll():
             raise ConnectionError("the helper did not start")
@@ -357,6 +361,8 @@ def _is_gone(connection: socket.socket) -> bool:
 def _read(connection: socket.socket) -> tuple[dict[str, Any], int]:
     """A request, and the standard error that came with it."""
     head, given, _, _ = socket.recv_fds(connection, _LENGTH.size, 1)
+    if len(head) < _LENGTH.size or not given:
+        raise ConnectionError("cut off")
     (length,) = _LENGTH.unpack(head)
     data = b""
     while len(data) < length:
@@ -393,6 +399,12 @@ def _answer(connection: socket.socket, request: dict[str, Any], spark: SparkSess
     return _ANSWERED
 
 
+def _is_served(path: Path) -> bool:
+    """Whether a helper listens there: a killed one leaves its socket, and its last thread to end has its lock."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        return connection.connect_ex(str(path)) == 0
+
+
 def _lock(directory: Path) -> int | None:
     """The lock of the socket; None when another helper has it and serves."""
     descriptor = os.open(directory / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -401,7 +413,7 @@ def _lock(directory: Path) -> int | None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if (directory / SOCKET).is_socket():
+            if _is_served(directory / SOCKET):
                 break
             time.sleep(STEP_S / 10)
         else:
