@@ -25,7 +25,7 @@ TABLES = {
     "customers": ("customer string, country string", ("customer",)),
     "products": ("product string, price double, tags array<string>", ("product",)),
 }
-PARTS, CHANGES = 3, 50
+PARTS, CHANGES, MOST_HISTORIES = 3, 50, 10
 LINES = list(LINE.finditer(PAGE.read_text(encoding="utf-8")))
 KEPT = {line["name"]: line["query"] for line in LINES if line["error"] is None}
 REFUSED = {line["name"]: (line["query"], line["error"]) for line in LINES if line["error"] is not None}
@@ -60,9 +60,13 @@ def test_the_page_has_enough_of_both():
 
 @pytest.mark.parametrize("name", KEPT)
 def test_it_is_kept_up_to_date(spark: SparkSession, seed: int, name: str):
+    """Over another history where Spark's own answer was empty throughout: nothing would have been compared."""
     dice = random.Random(seed)
-    changes = [[change(dice) for _ in range(CHANGES)] for _ in range(PARTS)]
-    assert kept_up_to_date(spark, TABLES, KEPT[name], changes) > 0
+    for _ in range(MOST_HISTORIES):
+        changes = [[change(dice) for _ in range(CHANGES)] for _ in range(PARTS)]
+        if kept_up_to_date(spark, TABLES, KEPT[name], changes):
+            return
+    pytest.fail(f"{MOST_HISTORIES} histories, and Spark's answer was empty in all of them")
 
 
 @pytest.mark.parametrize(
